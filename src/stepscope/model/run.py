@@ -1,0 +1,130 @@
+"""The Run: one job's recorded steps, whatever they came from.
+
+`RunInfo` is `run.json`; `Run` is the folder it lies in, read rank by rank so that memory is bounded by one rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+if TYPE_CHECKING:
+    from stepscope.model.spans import RankTables
+
+SCHEMA = "run/1"
+
+
+class Gap(msgspec.Struct, frozen=True):
+    """Something that was not recorded: what, on which ranks (empty: the whole run), and why."""
+
+    what: str
+    ranks: tuple[int, ...]
+    why: str
+
+
+class Step(msgspec.Struct, frozen=True):
+    """One step of one rank: [start_ns, end_ns) on the run's clock; `complete` is False for a cut one."""
+
+    step: int
+    start_ns: int
+    end_ns: int
+    complete: bool = True
+
+
+class RankInfo(msgspec.Struct):
+    """One rank as its files describe it.
+
+    `identified_by` is one of distributed_info, collective_metadata, file_name, rank_map, only_file, simulated, recorder.
+    `device` is cuda, hip, xpu, mtia, other or cpu (no device work recorded). `recorded` names what the profiler wrote
+    (`device_kernels`, `shapes`, `python_stacks`, `memory`, `collective_metadata`, …); `steps` are those of the attribution.
+    """
+
+    rank: int
+    identified_by: str
+    files: list[str] = []
+    host: str | None = None
+    device: str = "cpu"
+    device_name: str | None = None
+    main_thread: int | None = None
+    windows: list[tuple[int, int]] = []
+    steps: list[Step] = []
+    events: int = 0
+    repaired: int = 0
+    dropped: int = 0
+    clipped: int = 0
+    recorded: dict[str, bool] = {}
+    versions: dict[str, str] = {}
+
+
+class Clock(msgspec.Struct):
+    """Clock alignment: `aligned` None where it was not attempted, `residual_ns` null where unknown."""
+
+    aligned: bool | None = None
+    residual_ns: int | None = None
+    offsets_ns: dict[str, int] = {}
+    drift_ppm: dict[str, float] = {}
+
+
+class Group(msgspec.Struct, frozen=True):
+    """A process group: its name, the axis it serves (null where unknown), its ranks in order."""
+
+    group: str
+    axis: str | None
+    ranks: tuple[int, ...]
+
+
+class RunInfo(msgspec.Struct):
+    """`run.json`. `origin` is trace, live or simulated; `origin_ns` is what was subtracted from every time."""
+
+    schema: str = SCHEMA
+    origin: str = "trace"
+    origin_ns: int = 0
+    world_size: int | None = None
+    ranks: list[RankInfo] = []
+    missing_ranks: list[int] = []
+    groups: list[Group] = []
+    gaps: list[Gap] = []
+    clock: Clock = msgspec.field(default_factory=Clock)
+    workload: dict[str, Any] = {}
+    cluster: dict[str, Any] = {}
+    mesh: dict[str, Any] = {}
+
+    def rank(self, rank: int) -> RankInfo:
+        """The entry of that rank; KeyError where it is missing."""
+        for info in self.ranks:
+            if info.rank == rank:
+                return info
+        raise KeyError(rank)
+
+
+class Run:
+    """A run folder opened for reading: `info` at once, tables one rank at a time.
+
+    `owner` keeps a temporary folder alive for a run that was imported on the fly.
+    """
+
+    def __init__(self, path: Path, info: RunInfo, owner: object | None = None) -> None:
+        self.path = path
+        self.info = info
+        self._owner = owner
+
+    @property
+    def ranks(self) -> list[int]:
+        """Ranks present, ascending."""
+        return [info.rank for info in self.info.ranks]
+
+    def tables(self, rank: int) -> RankTables:
+        """Tables of one rank (shapes: `model.spans`). Raises BadInput where a file is absent or not ours."""
+        from stepscope.model.store import load_rank
+
+        return load_rank(self, rank)
+
+    def __iter__(self) -> Iterator[RankTables]:
+        for rank in self.ranks:
+            yield self.tables(rank)
+
+    def __repr__(self) -> str:
+        return f"<Run {self.path.name}: {len(self.info.ranks)} ranks, {len(self.info.gaps)} gaps>"

@@ -1,0 +1,105 @@
+"""The tables of one rank: spans, edges, attribution, collectives.
+
+Shapes: one row per recorded span, in order of start; `id` is the row number. Times are int64 ns from the
+run's own origin, bytes are int64. Null means "not recorded" and is never 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from stepscope.model import words
+
+if TYPE_CHECKING:
+    from stepscope.model.run import RankInfo
+
+SPANS: Final = {
+    "id": pl.Int64,
+    "parent": pl.Int64,  # the innermost host span around it on the same thread
+    "thread": pl.Int64,  # host thread; null on the device
+    "lane": pl.Enum(words.LANES),
+    "device": pl.Int64,
+    "stream": pl.Int64,
+    "start_ns": pl.Int64,
+    "end_ns": pl.Int64,
+    "kind": pl.Enum(words.KINDS),
+    "name": pl.String,
+    "correlation": pl.Int64,  # ids above 2^63 are kept modulo 2^64
+    "external_id": pl.Int64,
+    "sequence": pl.Int64,  # autograd's forward/backward sequence number
+    "forward_thread": pl.Int64,
+    "bytes": pl.Int64,
+    "flops": pl.Int64,
+    "collective_id": pl.Int64,  # row of this rank's collectives table
+    "flags": pl.UInt8,  # words.CLIPPED | words.REPAIRED | words.NO_DURATION
+}
+"""What was recorded. Written once, never rewritten."""
+
+EDGE_KINDS: Final = ("launch", "sync", "wait", "autograd", "call")
+EDGES: Final = {
+    "source": pl.Int64,  # span id
+    "target": pl.Int64,  # span id
+    "kind": pl.Enum(EDGE_KINDS),
+}
+"""launch: runtime call (or operator) -> device span · sync: device span -> host call blocked on it ·
+wait: device span -> stream that waits for it · autograd: forward op -> its backward · call: c10d call -> worker's event."""
+
+ATTRIBUTION: Final = {
+    "id": pl.Int64,  # same rows and order as the spans
+    "step": pl.Int64,  # null outside every step
+    "phase": pl.Enum(words.PHASES),
+    "unit": pl.String,  # FSDP unit (`layers.3`, `root`), DDP bucket
+    "layer": pl.Enum(words.LAYERS),
+    "pass": pl.Enum(words.PASSES),
+    "recompute": pl.Boolean,  # a forward operator that runs again inside backward
+    "part": pl.Enum(words.PARTS),  # what an instant owned by this span counts as; null: it never owns one
+}
+"""What the rules of `analysis.attribution` say of each span; derived again whenever a rule is better."""
+
+COLLECTIVES: Final = {
+    "id": pl.Int64,  # row number within the rank
+    "rank": pl.Int64,
+    "group": pl.String,  # process group name; null where the trace does not say
+    "seq": pl.Int64,  # sequence number within the group; null where the trace does not say
+    "op": pl.String,  # all_reduce, all_gather, reduce_scatter, broadcast, all_to_all, send_recv, …, unknown
+    "dtype": pl.String,
+    "bytes": pl.Int64,  # size by the nccl-tests convention: the larger of the rank's input and output
+    "group_size": pl.Int64,
+    "stream": pl.Int64,  # device stream; null for a CPU backend
+    "arrive_ns": pl.Int64,  # this rank joined: kernel start, or the host's c10d call
+    "start_ns": pl.Int64,  # data began to move; null until it is matched with its peers
+    "end_ns": pl.Int64,
+    "span": pl.Int64,  # the kernel, or the c10d call
+    "call": pl.Int64,  # host span that issued it
+    "step": pl.Int64,
+    "unit": pl.String,
+    "pass": pl.Enum(words.PASSES),
+}
+"""One row per collective that this rank took part in."""
+
+
+@dataclass(slots=True)
+class RankTables:
+    """All that is known of one rank. Frames follow SPANS, EDGES, ATTRIBUTION and COLLECTIVES."""
+
+    info: RankInfo
+    spans: pl.DataFrame
+    edges: pl.DataFrame
+    attribution: pl.DataFrame
+    collectives: pl.DataFrame
+
+
+def empty(schema: dict[str, pl.DataType | type[pl.DataType]]) -> pl.DataFrame:
+    """A table of that schema without rows."""
+    return pl.DataFrame(schema=schema)
+
+
+def conform(frame: pl.DataFrame, schema: dict[str, pl.DataType | type[pl.DataType]]) -> pl.DataFrame:
+    """`frame` with exactly the schema's columns, in order, absent ones null."""
+    have = set(frame.columns)
+    return frame.select(
+        (pl.col(name).cast(dtype) if name in have else pl.lit(None, dtype=dtype)).alias(name) for name, dtype in schema.items()
+    )
