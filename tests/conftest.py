@@ -1,0 +1,25 @@
+"""Fixtures that every folder of tests may use: where the recorded traces lie."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of third-party traces beside the checkout; the test is skipped where there is none."""
+    folder = ROOT.parent / "shared"
+    if not (folder / "traces").is_dir():
+        pytest.skip("no third-party traces: the optional folder ../shared is absent")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def demo_dir() -> Path:
+    """The recordings in this repository: `healthy` and `slow-rank`, four ranks each."""
+    return ROOT / "demo"
