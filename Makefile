@@ -1,0 +1,43 @@
+# Every target sets itself up: `make demo` and `make test` work on a fresh checkout with Python 3.11 or newer.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check clean
+
+help: ## show this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST)
+
+demo: $(VENV)/installed ## explain two small recorded runs, one of them with a slow rank
+	@$(BIN)/stepscope demo
+
+test: $(VENV)/installed-dev ## run the tests on two processes
+	$(BIN)/python -m pytest -n 2
+
+check: $(VENV)/installed-dev ## lint, formatting and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+clean: ## remove the virtual environment and everything that the tools left
+	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "stepscope needs Python 3.11 or newer; $(PYTHON) is not. Name one: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "$(PYTHON) cannot make a virtual environment; \
+on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+
+# pip's own words are shown when it fails. The stamps make a second run instant.
+$(VENV)/installed: pyproject.toml | $(BIN)/python
+	@echo "installing stepscope into $(VENV) ..." >&2
+	@$(PIP) install -e .
+	@touch $@
+
+$(VENV)/installed-dev: pyproject.toml | $(BIN)/python
+	@echo "installing stepscope and what its tests need into $(VENV) ..." >&2
+	@$(PIP) install -e '.[dev]'
+	@touch $(VENV)/installed $@
