@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from statistics import fmean, median, quantiles
+from typing import TYPE_CHECKING
 
 from stepscope.model.run import Gap, Group
+from stepscope.model.table import Column, Table
+from stepscope.model.words import PARTS
+
+if TYPE_CHECKING:
+    import polars as pl
+
+NS_PER_MS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +66,16 @@ class Collective:
 
 @dataclass(frozen=True, slots=True)
 class UnitGather:
-    """Gathers of one FSDP unit in one pass, mean per step and rank: how long, how much hidden, how long compute stood."""
+    """Gathers of one FSDP unit in one pass, mean per step and rank: how long, how much hidden, how long compute stood.
+
+    `blocked_ns` is None where launches are not recorded: the gather cannot be told from a host that came late.
+    """
 
     unit: str
     pass_: str | None
     gather_ns: int
     hidden_ns: int
-    blocked_ns: int
+    blocked_ns: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,3 +88,43 @@ class Breakdown:
     collectives: tuple[Collective, ...] = ()
     units: tuple[UnitGather, ...] = ()
     gaps: tuple[Gap, ...] = field(default=())
+
+    def frame(self) -> pl.DataFrame:
+        """One row per rank and step: rank, step, duration_ns, each part as `PART_ns`, naive_ns (all int64), complete."""
+        import polars as pl
+
+        columns = ("rank", "step", "duration_ns", *(f"{part}_ns" for part in PARTS), "naive_ns")
+        rows = [
+            (s.rank, s.step, s.duration_ns, *(s.parts_ns[part] for part in PARTS), s.naive_ns, s.complete) for s in self.steps
+        ]
+        return pl.DataFrame(rows, schema={**dict.fromkeys(columns, pl.Int64), "complete": pl.Boolean}, orient="row")
+
+    def table(self) -> Table:
+        """The parts over complete steps and ranks (all steps where none is complete): means, which add up, in ms.
+
+        Median and p95 stand beside them; they do not add up.
+        """
+        used = [s for s in self.steps if s.complete] or list(self.steps)
+        columns = [Column("part"), *(Column(name, right=True) for name in ("mean ms", "share %", "median ms", "p95 ms"))]
+        if not used:
+            return Table("Where the step went", tuple(columns), (), ("no step was recorded",))
+        whole = fmean(s.duration_ns for s in used)
+        rows = [_row(part, [s.parts_ns[part] for s in used], whole) for part in PARTS]
+        rows.append(_row("step", [s.duration_ns for s in used], whole))
+        cut = len(self.steps) - len(used)
+        notes = (f"{len(used)} rank-steps, {cut} cut ones left out" if cut else f"{len(used)} rank-steps",)
+        return Table("Where the step went", tuple(columns), tuple(rows), notes)
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
+
+
+def _row(name: str, values_ns: list[int], whole_ns: float) -> tuple[str, float, float, float, float]:
+    mean = fmean(values_ns)
+    share = 100 * mean / whole_ns if whole_ns else 0.0
+    p95 = quantiles(values_ns, n=20, method="inclusive")[-1] if len(values_ns) > 1 else values_ns[0]
+    return (name, _ms(mean), round(share, 1), _ms(median(values_ns)), _ms(p95))
+
+
+def _ms(ns: float) -> float:
+    return round(ns / NS_PER_MS, 3)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -106,7 +107,7 @@ class Run:
     `owner` keeps a temporary folder alive for a run that was imported on the fly.
     """
 
-    def __init__(self, path: Path, info: RunInfo, owner: object | None = None) -> None:
+    def __init__(self, path: Path, info: RunInfo, owner: TemporaryDirectory[str] | None = None) -> None:
         self.path = path
         self.info = info
         self._owner = owner
@@ -125,6 +126,18 @@ class Run:
     def __iter__(self) -> Iterator[RankTables]:
         for rank in self.ranks:
             yield self.tables(rank)
+
+    def close(self) -> None:
+        """Removes the temporary folder of a run that was imported on the fly; nothing else."""
+        owner, self._owner = self._owner, None
+        if isinstance(owner, TemporaryDirectory):
+            owner.cleanup()
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def __repr__(self) -> str:
         return f"<Run {self.path.name}: {len(self.info.ranks)} ranks, {len(self.info.gaps)} gaps>"

@@ -6,7 +6,8 @@ run's own origin, bytes are int64. Null means "not recorded" and is never 0.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -14,7 +15,7 @@ import polars as pl
 from stepscope.model import words
 
 if TYPE_CHECKING:
-    from stepscope.model.run import RankInfo
+    from stepscope.model.run import Gap, RankInfo, Step
 
 SPANS: Final = {
     "id": pl.Int64,
@@ -80,16 +81,44 @@ COLLECTIVES: Final = {
 }
 """One row per collective that this rank took part in."""
 
+SIGNALS: Final = {
+    "time_ns": pl.Int64,
+    "scope": pl.String,  # `rank 3`, `node1/gpu3`, `leaf2/port7`
+    "metric": pl.String,
+    "value": pl.Float64,
+    "unit": pl.String,
+    "source": pl.String,
+}
+"""Counters and samples beside the spans."""
+
 
 @dataclass(slots=True)
 class RankTables:
-    """All that is known of one rank. Frames follow SPANS, EDGES, ATTRIBUTION and COLLECTIVES."""
+    """All that is known of one rank. Frames follow SPANS, EDGES, ATTRIBUTION, COLLECTIVES and SIGNALS."""
 
     info: RankInfo
     spans: pl.DataFrame
     edges: pl.DataFrame
     attribution: pl.DataFrame
     collectives: pl.DataFrame
+    signals: pl.DataFrame = field(default_factory=lambda: empty(SIGNALS))
+
+
+@dataclass(slots=True)
+class Attributed:
+    """What the rules say of one rank: a frame by ATTRIBUTION, the collectives with step, unit and pass, steps, gaps."""
+
+    attribution: pl.DataFrame
+    collectives: pl.DataFrame
+    steps: list[Step]
+    gaps: list[Gap]
+
+
+Marks = Sequence[tuple[str, str]]
+"""The user's own names for phases: (regular expression, word of PHASES)."""
+
+Derive = Callable[[RankTables, Marks], Attributed]
+"""The attribution that sources are handed: they know no rules of their own."""
 
 
 def empty(schema: dict[str, pl.DataType | type[pl.DataType]]) -> pl.DataFrame:

@@ -1,0 +1,61 @@
+"""stepscope explains one distributed training step: why did this step take this long?
+
+    >>> import stepscope
+    >>> run = stepscope.read("demo/healthy")
+    >>> stepscope.breakdown(run).frame().height
+    32
+
+Everything is loaded when it is first used: importing this package costs a few milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from stepscope.model.breakdown import Breakdown
+    from stepscope.model.errors import StepscopeError
+    from stepscope.model.run import Run
+
+__version__ = "0.1.0"
+__all__ = ["Breakdown", "Run", "StepscopeError", "__version__", "breakdown", "read"]
+
+_TYPES = {"Breakdown": "stepscope.model.breakdown", "Run": "stepscope.model.run", "StepscopeError": "stepscope.model.errors"}
+
+
+def read(
+    *paths: str | PathLike[str],
+    marks: Sequence[tuple[str, str]] = (),
+    rank_map: Mapping[str, int] | None = None,
+    jobs: int | None = None,
+) -> Run:
+    """The Run behind paths: a `.run` folder, or profiler traces (files, folders, globs), imported on the fly.
+
+    `marks` are (regular expression, phase) pairs for loops that name their phases themselves; `rank_map` gives file names
+    a rank where the traces do not; `jobs` is the number of files read at once. The Run is a context manager: closing it
+    removes what was imported. Raises StepscopeError.
+    """
+    from pathlib import Path
+
+    from stepscope.analysis.attribution import attribute
+    from stepscope.sources.detect import open_run
+
+    return open_run([Path(p) for p in paths], derive=attribute, marks=marks, rank_map=rank_map, jobs=jobs)
+
+
+def breakdown(run: Run) -> Breakdown:
+    """Exclusive parts of every rank's step, communication, collectives and units; times in integer ns."""
+    from stepscope.analysis.breakdown import breakdown as find
+
+    return find(run)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _TYPES:
+        from importlib import import_module
+
+        return getattr(import_module(_TYPES[name]), name)
+    raise AttributeError(f"module 'stepscope' has no attribute {name!r}")

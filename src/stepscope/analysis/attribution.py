@@ -1,0 +1,153 @@
+"""Step, phase, unit, layer, pass and part of every span of one rank: the rules of the design, applied to raw spans.
+
+Derived and versioned apart from what was recorded: a better rule is applied to the spans again, never to the traces.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+
+from stepscope.analysis import rules
+from stepscope.analysis.copies import batch_copies
+from stepscope.analysis.phases import Hosts, phases
+from stepscope.analysis.steps import find_steps, step_of
+from stepscope.analysis.unit_ranges import unit_codes
+from stepscope.model.run import Gap, Step
+from stepscope.model.spans import ATTRIBUTION, Attributed, Marks, RankTables, conform
+from stepscope.model.words import DEVICE_WORK, PHASES
+
+_LAYER_BY_KIND = {"runtime": "L4", "kernel": "L4", "collective": "L5", "memset": "L9", "python": "L1", "annotation": "L1"}
+_LIBRARY = r"^(?:nccl|rccl|gloo|hccl|xccl|ucc|mpi):"
+_FRAMEWORK = r"^(?:FSDP::|DistributedDataParallel\.|FullyShardedDataParallel\.|nn\.Module: )"
+
+
+@dataclass(slots=True)
+class Rows:
+    """Per span: phase code, recompute flag, operator row (device spans), unit code."""
+
+    phase: rules.Codes
+    recompute: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    operator: rules.Codes
+    gaps: list[Gap] = field(default_factory=list)
+
+
+def attribute(tables: RankTables, marks: Marks = ()) -> Attributed:
+    """Applies the rules to one rank. `tables.attribution` is not read; spans must be in order of start."""
+    spans, gaps = tables.spans, []
+    steps, marker_gap = find_steps(tables)
+    gaps += marker_gap
+    host = Hosts.of(tables, marks)
+    found = phases(host, steps)
+    gaps += found.gaps
+    operator = _operators(tables, host.parent)
+    on_device = operator >= 0
+    phase = np.where(on_device, found.phase[operator], found.phase)
+    recompute = np.where(on_device, found.recompute[operator], found.recompute)
+    unit_names, unit = unit_codes(host)
+    unit = np.where(on_device, unit[operator], unit)
+    batch = batch_copies(tables, host, phase, steps)
+    part = _parts(spans, host, phase, batch)
+    collective = spans["collective_id"].is_not_null().to_numpy()
+    passes = np.where(phase == rules.FORWARD, "forward", np.where(phase == rules.BACKWARD, "backward", ""))
+    shown = np.where(collective | (spans["kind"] == "collective").to_numpy(), rules.SYNCHRONIZATION, np.where(batch, rules.INPUT, phase))
+    names = np.array([*PHASES, "", ""], dtype=object)
+    frame = pl.DataFrame(
+        {
+            "id": spans["id"],
+            "step": step_of(spans["start_ns"].to_numpy(), steps),
+            "phase": pl.Series(names[np.where(shown < 0, len(PHASES), shown)], dtype=pl.String),
+            "unit": pl.Series(np.array([*unit_names, ""], dtype=object)[unit], dtype=pl.String),
+            "layer": _layers(spans, shown),
+            "pass": pl.Series(passes, dtype=pl.String),
+            "recompute": recompute.astype(bool),
+            "part": pl.Series(part, dtype=pl.String),
+        }
+    ).with_columns(pl.when(pl.col(c) != "").then(c).alias(c) for c in ("phase", "unit", "pass", "part"))
+    frame = conform(frame, ATTRIBUTION)
+    gaps += _unlinked(tables, phase)
+    return Attributed(frame, _collectives(tables, frame), steps, gaps)
+
+
+def _operators(tables: RankTables, parent: rules.Codes) -> rules.Codes:
+    """For each device span the host row whose phase it takes: what encloses its launch; -1 where nothing links it."""
+    operator = np.full(tables.spans.height, -1, dtype=np.int64)
+    launch = tables.edges.filter(pl.col("kind") == "launch")
+    source, target = launch["source"].to_numpy(), launch["target"].to_numpy()
+    is_runtime = (tables.spans["kind"] == "runtime").to_numpy()[source]
+    operator[target] = np.where(is_runtime & (parent[source] >= 0), parent[source], source)
+    return operator
+
+
+def _parts(spans: pl.DataFrame, host: Hosts, phase: rules.Codes, batch: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> np.ndarray[tuple[int], np.dtype[np.object_]]:
+    """The part that an instant owned by each span counts as; '' for a span that never owns one."""
+    kind = spans["kind"].to_numpy()
+    compute = np.array(["other_compute", "forward", "backward", "other_compute", "optimizer", "other_compute", "other_compute", "other_compute"], dtype=object)
+    part = np.full(len(kind), "", dtype=object)
+    is_op = kind == "op"
+    part[is_op] = compute[phase[is_op]]
+    for code, word in ((rules.INPUT, "input_wait"), (rules.CHECKPOINT, "checkpoint")):
+        inside = (phase == code) & (is_op | (host.named == code))
+        part[inside & (np.isin(kind, ("op", "annotation", "python")))] = word
+    part[kind == "kernel"] = compute[phase[kind == "kernel"]]
+    copies = np.isin(kind, ("memcpy", "memset"))
+    part[copies] = np.where(batch, "input_wait", np.where(phase == rules.CHECKPOINT, "checkpoint", "copy"))[copies]
+    part[(kind == "collective") | (spans["collective_id"].is_not_null().to_numpy() & is_op)] = "comm_unsplit"
+    return part
+
+
+def _layers(spans: pl.DataFrame, phase: rules.Codes) -> pl.Series:
+    """Where in the machine a span's work happens."""
+    name, kind = pl.col("name"), pl.col("kind").cast(pl.String)
+    layer = (
+        pl.when(pl.Series(phase == rules.CHECKPOINT)).then(pl.lit("S"))
+        .when(kind == "memcpy").then(pl.when(name.str.contains("DtoD|Device -> Device")).then(pl.lit("L9")).otherwise(pl.lit("L8")))
+        .when(kind == "op").then(pl.when(name.str.starts_with("c10d::")).then(pl.lit("L5")).otherwise(pl.lit("L2/L3")))
+        .when(kind.is_in(["annotation", "python"]) & name.str.contains(_FRAMEWORK)).then(pl.lit("L2/L3"))
+        .when((kind == "annotation") & name.str.contains(_LIBRARY)).then(pl.lit("L5"))
+        .otherwise(kind.replace_strict(_LAYER_BY_KIND, default=None, return_dtype=pl.String))
+    )  # fmt: skip
+    return spans.select(layer.alias("layer"))["layer"]
+
+
+def _collectives(tables: RankTables, frame: pl.DataFrame) -> pl.DataFrame:
+    """The rank's collectives with step, unit and pass; all-reduces of DDP are its buckets, in order within the step."""
+    collectives = tables.collectives
+    if not collectives.height:
+        return collectives
+    order = list(collectives.columns)
+    own = frame[collectives["span"].to_numpy()]
+    filled = collectives.with_columns(step=own["step"], unit=own["unit"], **{"pass": own["pass"]})
+    names = tables.spans["name"]
+    if names.str.starts_with("DistributedDataParallel.").any() and not names.str.starts_with("FSDP::").any():
+        bucket = (pl.col("op") == "all_reduce") & (pl.col("pass") == "backward")
+        number = bucket.cum_sum().over("step") - 1
+        filled = filled.with_columns(unit=pl.when(bucket).then(pl.format("bucket {}", number)).otherwise("unit"))
+    return filled.select(order)
+
+
+def _unlinked(tables: RankTables, phase: rules.Codes) -> list[Gap]:
+    """Device work whose phase nothing tells: a graph launched outside every phase, or kernels without a launch."""
+    kernels = (tables.spans["kind"] == "kernel").to_numpy()
+    total = int(kernels.sum())
+    if not total:
+        return []
+    linked = np.zeros(len(kernels), dtype=bool)
+    launch = tables.edges.filter(pl.col("kind") == "launch")
+    linked[launch["target"].to_numpy()] = True
+    gaps = []
+    lost = int((kernels & ~linked).sum())
+    if lost:
+        gaps.append(Gap("kernels without a launch", (), f"{lost} of {total} kernels have no recorded launch; their phase is unknown"))
+    graph = tables.spans["name"].str.contains("GraphLaunch").to_numpy()
+    by_graph = np.zeros(len(kernels), dtype=bool)
+    by_graph[launch["target"].to_numpy()] = graph[launch["source"].to_numpy()]
+    blind = int((by_graph & kernels & (phase < 0)).sum())
+    if blind:
+        gaps.append(Gap("phases of a CUDA graph", (), f"{blind} of {total} kernels were launched by a graph outside every phase; they count as other_compute"))
+    return gaps
+
+
+__all__ = ["DEVICE_WORK", "Step", "attribute"]

@@ -1,0 +1,151 @@
+"""A Run on disk: `NAME.run/` written whole or not at all, read back without trusting it.
+
+    run.json              RunInfo
+    spans/rank-3.parquet  what was recorded; edges/ and attribution/ beside it
+    collectives.parquet   one row per (collective, rank); groups.parquet, signals.parquet
+
+A run may come from a stranger: no link is followed out of it, sizes are bounded, a table of another shape is refused.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import msgspec
+import polars as pl
+
+from stepscope.model.errors import BadInput, OutputRefused
+from stepscope.model.run import SCHEMA, RankInfo, Run, RunInfo
+from stepscope.model.spans import ATTRIBUTION, COLLECTIVES, EDGES, SIGNALS, SPANS, RankTables, conform, empty
+
+Schema = dict[str, "pl.DataType | type[pl.DataType]"]
+
+MAX_INFO_BYTES: Final = 256 << 20  # run.json of 100,000 ranks with their steps is about 40 MB
+MAX_ROWS: Final = 1 << 28  # 268 million spans: above any one rank's trace, below what would fill a workstation
+COMPRESSION_LEVEL: Final = 1  # zstd; higher levels cost more CPU than the smaller file saves
+
+GROUPS: Final[Schema] = {"group": pl.String, "ranks": pl.List(pl.Int64), "axis": pl.String}
+
+
+def write_table(frame: pl.DataFrame, path: Path) -> None:
+    """One Parquet file, zstd level 1, statistics kept so that readers can skip row groups."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    frame.write_parquet(path, compression="zstd", compression_level=COMPRESSION_LEVEL)
+
+
+def save_rank(folder: Path, tables: RankTables) -> None:
+    """Writes the three tables of one rank into a run folder that is being made."""
+    name = f"rank-{tables.info.rank}.parquet"
+    write_table(tables.spans, folder / "spans" / name)
+    write_table(tables.edges, folder / "edges" / name)
+    write_table(tables.attribution, folder / "attribution" / name)
+
+
+def save_info(
+    folder: Path, info: RunInfo, collectives: pl.DataFrame | None = None, signals: pl.DataFrame | None = None
+) -> None:
+    """Writes run.json and the tables that span ranks."""
+    groups = {"group": [g.group for g in info.groups], "ranks": [list(g.ranks) for g in info.groups]}
+    write_table(pl.DataFrame({**groups, "axis": [g.axis for g in info.groups]}, schema=GROUPS), folder / "groups.parquet")
+    write_table(empty(COLLECTIVES) if collectives is None else collectives, folder / "collectives.parquet")
+    write_table(empty(SIGNALS) if signals is None else signals, folder / "signals.parquet")
+    (folder / "run.json").write_bytes(msgspec.json.format(msgspec.json.encode(info), indent=1))
+
+
+def load(folder: Path, owner: TemporaryDirectory[str] | None = None) -> Run:
+    """Opens a run folder. Raises BadInput where it is not one, damaged, or made by a newer version."""
+    raw = _own_file(folder, "run.json", MAX_INFO_BYTES).read_bytes()
+    try:
+        info = msgspec.json.decode(raw, type=RunInfo)
+    except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+        raise BadInput(f"{folder}: run.json is damaged ({error}); import the traces again") from None
+    if info.schema != SCHEMA:
+        raise BadInput(f"{folder}: run of schema {info.schema!r}, this version reads {SCHEMA}; import the traces again")
+    return Run(folder, info, owner)
+
+
+def load_rank(run: Run, rank: int) -> RankTables:
+    """Tables of one rank. Raises BadInput where a file is absent, linked elsewhere, too large or of another shape."""
+    name = f"rank-{int(rank)}.parquet"
+    spans = read_table(run.path, f"spans/{name}", SPANS)
+    attribution = read_table(run.path, f"attribution/{name}", ATTRIBUTION)
+    if attribution.height != spans.height:
+        raise BadInput(f"{run.path}: rank {rank} has {spans.height} spans but {attribution.height} attributions; import again")
+    own = pl.col("rank") == rank
+    return RankTables(
+        info=_rank_info(run, rank),
+        spans=spans,
+        edges=read_table(run.path, f"edges/{name}", EDGES),
+        attribution=attribution,
+        collectives=read_table(run.path, "collectives.parquet", COLLECTIVES).filter(own),
+        signals=read_table(run.path, "signals.parquet", SIGNALS).filter(pl.col("scope") == f"rank {rank}"),
+    )
+
+
+def read_table(folder: Path, name: str, schema: Schema) -> pl.DataFrame:
+    """One table of a run with exactly the schema's columns (absent ones null)."""
+    path = _own_file(folder, name)
+    try:
+        rows = pl.scan_parquet(path).select(pl.len()).collect().item()
+        if rows > MAX_ROWS:
+            raise BadInput(f"{path}: {rows} rows, more than the {MAX_ROWS} that one rank may have")
+        return conform(pl.read_parquet(path, glob=False), schema)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise BadInput(f"{path}: not a table of a run ({str(error).splitlines()[0]}); import the traces again") from None
+
+
+class Staging:
+    """A run in the making beside its final place: `commit` renames it there, leaving the block otherwise removes it."""
+
+    def __init__(self, out: Path, force: bool = False) -> None:
+        self.out = Path(os.path.abspath(out))
+        self.folder = self.out.with_name(f".{self.out.name}.{os.getpid()}.partial")
+        if (self.out.exists() or self.out.is_symlink()) and not force:
+            raise OutputRefused(f"{out}: exists already; choose another name or say -f to replace it")
+        if self.out.exists() and not (self.out / "run.json").exists() and not _is_empty(self.out):
+            raise OutputRefused(f"{out}: exists and is not a run; choose another name")
+
+    def __enter__(self) -> Staging:
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir(parents=True)
+        return self
+
+    def commit(self) -> None:
+        """Puts the finished run in place; an older one is removed only once the new one stands."""
+        old = self.folder.with_suffix(".old")
+        if self.out.exists():
+            self.out.rename(old)
+        self.folder.rename(self.out)
+        shutil.rmtree(old, ignore_errors=True)
+
+    def __exit__(self, *_: object) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _is_empty(path: Path) -> bool:
+    return path.is_dir() and not any(path.iterdir())
+
+
+def _own_file(folder: Path, name: str, limit: int | None = None) -> Path:
+    """The path of a file that lies in the folder itself, through no link."""
+    path = folder
+    for piece in name.split("/"):
+        path = path / piece
+        if path.is_symlink():
+            raise BadInput(f"{path}: is a link; a run holds its own files, copy the target in its place")
+    if not path.is_file():
+        raise BadInput(f"{folder}: has no {name}; it is not a run, or the import did not finish: import the traces again")
+    if limit is not None and path.stat().st_size > limit:
+        raise BadInput(f"{path}: {path.stat().st_size} bytes, more than the {limit} a run may have")
+    return path
+
+
+def _rank_info(run: Run, rank: int) -> RankInfo:
+    try:
+        return run.info.rank(rank)
+    except KeyError:
+        raise BadInput(f"{run.path}: rank {rank} is not in this run; it has {len(run.ranks)} ranks") from None

@@ -1,0 +1,138 @@
+"""What a path is, and the Run behind it: a `.run` folder is opened, raw traces are imported on the fly.
+
+A folder, a glob or single files may be given; the first bytes decide, not the name.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from stepscope.model.errors import BadInput
+from stepscope.model.run import Gap, Run
+from stepscope.model.spans import Derive, Marks
+from stepscope.model.store import Staging, load
+from stepscope.sources.kineto.importer import Progress, import_traces
+from stepscope.sources.kineto.stream import TraceStream
+
+_TRACE_NAME: Final = re.compile(r"\.json(?:\.gz)?$|\.pt\.trace(?:\.gz)?$", re.IGNORECASE)
+MAX_FILES: Final = 200_000
+MAX_MAP_BYTES: Final = 64 << 20
+
+
+def open_run(
+    paths: Sequence[Path],
+    *,
+    derive: Derive,
+    marks: Marks = (),
+    rank_map: Mapping[str, int] | None = None,
+    jobs: int | None = None,
+    progress: Progress | None = None,
+) -> Run:
+    """The Run of these paths. One that was imported on the fly lives in a temporary folder until it is closed."""
+    if len(paths) == 1 and (paths[0] / "run.json").is_file():
+        return load(paths[0])
+    files, skipped = trace_files(paths)
+    owner = tempfile.TemporaryDirectory(prefix="stepscope-", ignore_cleanup_errors=True)
+    try:
+        folder = Path(owner.name) / "imported.run"
+        folder.mkdir()
+        import_traces(
+            files, folder, derive=derive, marks=marks, rank_map=rank_map, jobs=jobs, progress=progress, skipped=skipped
+        )
+        return load(folder, owner)
+    except BaseException:
+        owner.cleanup()
+        raise
+
+
+def import_run(
+    paths: Sequence[Path],
+    out: Path,
+    *,
+    derive: Derive,
+    force: bool = False,
+    marks: Marks = (),
+    rank_map: Mapping[str, int] | None = None,
+    jobs: int | None = None,
+    progress: Progress | None = None,
+) -> Run:
+    """Writes `out` whole or not at all. Raises OutputRefused where it exists and `force` is not given."""
+    stage = Staging(out, force)
+    if any((p / "run.json").is_file() for p in paths):
+        raise BadInput(f"{paths[0]}: is a run already; give the traces it came from")
+    files, skipped = trace_files(paths)
+    with stage:
+        import_traces(
+            files, stage.folder, derive=derive, marks=marks, rank_map=rank_map, jobs=jobs, progress=progress, skipped=skipped
+        )
+        stage.commit()
+    return load(out)
+
+
+def trace_files(paths: Sequence[Path]) -> tuple[list[Path], list[Gap]]:
+    """Trace files among the paths, sorted, and what was left aside. Raises BadInput where there is none."""
+    found: dict[Path, bool] = {}
+    for path in paths:
+        if path.is_dir():
+            found.update(dict.fromkeys(_in_folder(path), False))
+        elif path.exists():
+            found[path] = True
+        elif glob.has_magic(str(path)) and (matches := sorted(glob.glob(str(path)))):
+            inside, _ = trace_files([Path(m) for m in matches])
+            found.update(dict.fromkeys(inside, False))
+        else:
+            raise BadInput(f"{path}: no such file or folder; check the path")
+    kinds = {path: None if named else _not_a_trace(path) for path, named in found.items()}
+    files = sorted(path for path, why in kinds.items() if why is None)
+    skipped = [Gap("file not read", (), f"{path.name}: {why}") for path, why in kinds.items() if why is not None]
+    if not files:
+        reason = f"{skipped[0].why}; nothing else there" if skipped else "holds no trace files (.json, .json.gz)"
+        raise BadInput(f"{', '.join(map(str, paths[:3]))}: {reason}; point at the folder that the profiler wrote")
+    return files, skipped
+
+
+def read_rank_map(path: Path) -> dict[str, int]:
+    """`{"file": rank}` as JSON, or lines of `file rank`. Raises BadInput."""
+    try:
+        if path.stat().st_size > MAX_MAP_BYTES:
+            raise BadInput(f"{path}: larger than a rank map can be; give lines of `file rank`")
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"{path}: rank map cannot be read ({error}); give lines of `file rank`") from None
+    try:
+        given = json.loads(text) if text.lstrip().startswith("{") else dict(line.rsplit(None, 1) for line in text.splitlines() if line.strip())
+        return {str(name): int(rank) for name, rank in given.items()}
+    except (ValueError, TypeError, RecursionError):
+        raise BadInput(f"{path}: not a rank map; give lines of `file rank`, or a JSON object") from None
+
+
+def _in_folder(folder: Path) -> list[Path]:
+    """Trace files of a folder; where it has none itself, of the folders below it (one per rank, say)."""
+    own = [p for p in folder.iterdir() if _TRACE_NAME.search(p.name) and p.is_file()]
+    if not own:
+        own = [p for p in folder.rglob("*") if _TRACE_NAME.search(p.name) and p.is_file()]
+    if len(own) > MAX_FILES:
+        raise BadInput(f"{folder}: holds {len(own)} trace files, more than {MAX_FILES}; give a narrower folder")
+    return sorted(own)
+
+
+def _not_a_trace(path: Path) -> str | None:
+    """Why a file found in a folder is none of ours, from its first block; None for a trace (even a damaged one)."""
+    try:
+        head = next(iter(TraceStream(path).blocks()), b"")
+    except BadInput as error:
+        return str(error)
+    text = head.lstrip()
+    if b'"traceEvents"' in head or text.startswith(b"["):
+        return None
+    if b'"nodes"' in head and (b"chakra" in head[:4096] or b'"schema"' in head[:4096]):
+        return "an execution trace, not a profiler trace"
+    if text.startswith(b"{") and b'"ph"' not in head and len(head) < 1 << 20:
+        return "JSON without traceEvents, not a profiler trace"
+    return None

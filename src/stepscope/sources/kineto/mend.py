@@ -1,0 +1,99 @@
+"""Times that cannot be true, put right or put aside before anything is summed.
+
+A stamp of 0 would stretch the window to 1970, an overflowed duration would swallow its stream, a negative one would
+subtract. Nothing is lost silently: every row touched is counted and, where it stays, flagged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from stepscope.model import words
+from stepscope.sources.kineto.stamps import NOT_A_TIME, Ns
+
+DAY_NS: Final = 86_400_000_000_000  # no profiler window lasts a day: buffers fill within minutes
+NEAR_ZERO_NS: Final = 60_000_000_000  # a clock whose other stamps begin within a minute of 0 really starts there
+# Ends and starts on one stream are stamped apart and overlap by up to a few µs without harm (rounding to µs, programmatic
+# dependent launch); a longer overlap on an in-order stream is an overflowed duration.
+STREAM_SLACK_NS: Final = 10_000
+
+
+@dataclass(slots=True)
+class Mended:
+    """The rows that stay, with columns start_ns, end_ns, flags; and what was done."""
+
+    frame: pl.DataFrame
+    dropped: int = 0
+    clipped: int = 0
+    findings: list[str] = field(default_factory=list)
+
+
+def mend(frame: pl.DataFrame, window_end: int | None) -> Mended:
+    """Rows (columns `start`, `lasted`, `kind`, `device`, `stream`, `correlation`, `mended`) with sound times."""
+    start, lasted = frame["start"].to_numpy(), frame["lasted"].to_numpy()
+    mended = Mended(frame)
+    keep = start != NOT_A_TIME
+    work = keep & (start > 0)
+    if work.any():
+        middle = int(np.median(start[work]))
+        keep &= np.abs(start - middle) < DAY_NS
+        if int(start[keep & (start > 0)].min(initial=NEAR_ZERO_NS)) >= NEAR_ZERO_NS:
+            keep &= start > 0
+    lost = int((~keep).sum())
+    if lost:
+        mended.dropped += lost
+        mended.findings.append(f"{lost} events without a usable time stamp (0, absent or a day away) were dropped")
+    unknown = (lasted == NOT_A_TIME) | (lasted < 0)
+    overflow = ~unknown & (lasted > DAY_NS)
+    points = int((unknown & keep).sum())
+    if points:
+        mended.dropped += points
+        mended.findings.append(f"{points} events whose duration is absent or negative are kept as points and counted in no sum")
+    end = np.where(unknown | overflow, start, start + np.where(unknown | overflow, 0, lasted))
+    horizon = window_end if window_end is not None and keep.any() and window_end >= int(start[keep].max()) else None
+    if horizon is None and keep.any():
+        horizon = int(max(end[keep].max(), start[keep].max()))
+    if horizon is not None:
+        end = np.where(overflow, horizon, end)
+    flags = np.where(unknown, words.NO_DURATION, 0).astype(np.uint8)
+    flags |= np.where(frame["mended"].to_numpy(), words.REPAIRED, 0).astype(np.uint8)
+    clipped = _clip_streams(frame, start, end, keep)
+    if horizon is not None:
+        host = np.isin(frame["kind"].to_numpy(), words.HOST_KINDS)
+        clipped |= keep & overflow
+        late = keep & host & (end > horizon + STREAM_SLACK_NS)
+        end = np.where(late, horizon, end)
+        clipped |= late
+    mended.clipped = int(clipped.sum())
+    if mended.clipped:
+        mended.findings.append(f"{mended.clipped} overflowed durations were cut at the next start on their stream or at the window's end")
+    flags |= np.where(clipped, words.CLIPPED, 0).astype(np.uint8)
+    columns = {"start_ns": start, "end_ns": np.maximum(end, start), "flags": flags}
+    mended.frame = frame.with_columns(**{k: pl.Series(v) for k, v in columns.items()}).filter(pl.Series(keep))
+    return mended
+
+
+def _clip_streams(frame: pl.DataFrame, start: Ns, end: Ns, keep: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Cuts, in place, durations that run into the next slice of their in-order stream; which rows were cut.
+
+    Kernels of one launch (a graph) may run side by side on what the profiler calls one stream: they are left alone.
+    """
+    clipped = np.zeros(len(start), dtype=bool)
+    rows = np.flatnonzero(keep & np.isin(frame["kind"].to_numpy(), words.DEVICE_WORK) & (end > start))
+    if not len(rows):
+        return clipped
+    stream = frame["stream"].fill_null(-1).to_numpy()[rows]
+    device = frame["device"].fill_null(-1).to_numpy()[rows]
+    correlation = frame["correlation"].fill_null(-1).to_numpy()[rows]
+    order = np.lexsort((start[rows], stream, device))
+    rows, stream, device, correlation = rows[order], stream[order], device[order], correlation[order]
+    same = (stream[1:] == stream[:-1]) & (device[1:] == device[:-1]) & ((correlation[1:] != correlation[:-1]) | (correlation[1:] <= 0))
+    over = same & (end[rows[:-1]] > start[rows[1:]] + STREAM_SLACK_NS)
+    cut = rows[:-1][over]
+    end[cut] = np.maximum(start[rows[1:]][over], start[cut])
+    clipped[cut] = True
+    return clipped
