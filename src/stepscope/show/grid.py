@@ -1,0 +1,50 @@
+"""A Table as lines of a given width: columns as wide as their cells, long names clipped, records where columns do not fit."""
+
+from __future__ import annotations
+
+from stepscope.model.table import Cell, Table
+from stepscope.show import safe, units
+
+GAP = "  "
+NARROWEST_NAME = 16  # no word of the closed vocabularies is longer
+
+
+def text(value: Cell) -> str:
+    """A cell as safe text: None is `-`, floats have three significant digits."""
+    if value is None:
+        return units.UNKNOWN
+    if isinstance(value, float):
+        return units.figure(value)
+    return safe.terminal(str(value))
+
+
+def lay_out(table: Table, columns: int) -> tuple[str, list[str]]:
+    """The heading line and the row lines, each at most `columns` wide where the figures allow it. No heading for records."""
+    rows = [[text(v) for v in row] for row in table.rows]
+    head = [safe.terminal(c.name) for c in table.columns]
+    widths = [max(map(safe.width, column)) for column in zip(head, *rows, strict=True)]
+    for i in sorted(range(len(widths)), key=lambda i: -widths[i]):
+        over = sum(widths) + len(GAP) * (len(widths) - 1) - columns
+        if over > 0 and not table.columns[i].right:
+            widths[i] = max(widths[i] - over, min(widths[i], max(NARROWEST_NAME, safe.width(head[i]))))
+    if sum(widths) + len(GAP) * (len(widths) - 1) > columns:
+        return "", _records(head, rows)
+    right = [c.right for c in table.columns]
+    return _line(head, widths, right), [_line(row, widths, right) for row in rows]
+
+
+def _line(cells: list[str], widths: list[int], right: list[bool]) -> str:
+    placed = []
+    for cell, columns, to_right in zip(cells, widths, right, strict=True):
+        shown = safe.clip(cell, columns)
+        pad = " " * (columns - safe.width(shown))
+        placed.append(pad + shown if to_right else shown + pad)
+    return GAP.join(placed).rstrip()
+
+
+def _records(head: list[str], rows: list[list[str]]) -> list[str]:
+    lines = []
+    for first, *rest in rows:
+        lines.append(f"{head[0]} {first}".strip())
+        lines += [f"  {name}: {cell}" for name, cell in zip(head[1:], rest, strict=True) if cell != units.UNKNOWN]
+    return lines
