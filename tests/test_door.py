@@ -26,7 +26,6 @@ def loaded_after(statement: str, packages: tuple[str, ...]) -> list[str]:
 def test_the_door_has_exactly_its_documented_names() -> None:
     assert set(stepscope.__all__) == NAMES
     assert len(stepscope.__all__) == len(NAMES)
-    assert set(dir(stepscope)) >= NAMES
 
 
 @pytest.mark.parametrize("name", sorted(NAMES))
