@@ -5,8 +5,6 @@ Derived and versioned apart from what was recorded: a better rule is applied to 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
 import polars as pl
 
@@ -15,23 +13,13 @@ from stepscope.analysis.copies import batch_copies
 from stepscope.analysis.phases import Hosts, phases
 from stepscope.analysis.steps import find_steps, step_of
 from stepscope.analysis.unit_ranges import unit_codes
-from stepscope.model.run import Gap, Step
+from stepscope.model.run import Gap
 from stepscope.model.spans import ATTRIBUTION, Attributed, Marks, RankTables, conform
-from stepscope.model.words import DEVICE_WORK, PHASES
+from stepscope.model.words import PHASES
 
 _LAYER_BY_KIND = {"runtime": "L4", "kernel": "L4", "collective": "L5", "memset": "L9", "python": "L1", "annotation": "L1"}
 _LIBRARY = r"^(?:nccl|rccl|gloo|hccl|xccl|ucc|mpi):"
 _FRAMEWORK = r"^(?:FSDP::|DistributedDataParallel\.|FullyShardedDataParallel\.|nn\.Module: )"
-
-
-@dataclass(slots=True)
-class Rows:
-    """Per span: phase code, recompute flag, operator row (device spans), unit code."""
-
-    phase: rules.Codes
-    recompute: np.ndarray[tuple[int], np.dtype[np.bool_]]
-    operator: rules.Codes
-    gaps: list[Gap] = field(default_factory=list)
 
 
 def attribute(tables: RankTables, marks: Marks = ()) -> Attributed:
@@ -52,7 +40,9 @@ def attribute(tables: RankTables, marks: Marks = ()) -> Attributed:
     part = _parts(spans, host, phase, batch)
     collective = spans["collective_id"].is_not_null().to_numpy()
     passes = np.where(phase == rules.FORWARD, "forward", np.where(phase == rules.BACKWARD, "backward", ""))
-    shown = np.where(collective | (spans["kind"] == "collective").to_numpy(), rules.SYNCHRONIZATION, np.where(batch, rules.INPUT, phase))
+    shown = np.where(
+        collective | (spans["kind"] == "collective").to_numpy(), rules.SYNCHRONIZATION, np.where(batch, rules.INPUT, phase)
+    )
     names = np.array([*PHASES, "", ""], dtype=object)
     frame = pl.DataFrame(
         {
@@ -81,10 +71,15 @@ def _operators(tables: RankTables, parent: rules.Codes) -> rules.Codes:
     return operator
 
 
-def _parts(spans: pl.DataFrame, host: Hosts, phase: rules.Codes, batch: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> np.ndarray[tuple[int], np.dtype[np.object_]]:
+def _parts(
+    spans: pl.DataFrame, host: Hosts, phase: rules.Codes, batch: np.ndarray[tuple[int], np.dtype[np.bool_]]
+) -> np.ndarray[tuple[int], np.dtype[np.object_]]:
     """The part that an instant owned by each span counts as; '' for a span that never owns one."""
     kind = spans["kind"].to_numpy()
-    compute = np.array(["other_compute", "forward", "backward", "other_compute", "optimizer", "other_compute", "other_compute", "other_compute"], dtype=object)
+    compute = np.array(
+        ["other_compute", "forward", "backward", "other_compute", "optimizer", "other_compute", "other_compute", "other_compute"],
+        dtype=object,
+    )
     part = np.full(len(kind), "", dtype=object)
     is_op = kind == "op"
     part[is_op] = compute[phase[is_op]]
@@ -103,7 +98,8 @@ def _layers(spans: pl.DataFrame, phase: rules.Codes) -> pl.Series:
     name, kind = pl.col("name"), pl.col("kind").cast(pl.String)
     layer = (
         pl.when(pl.Series(phase == rules.CHECKPOINT)).then(pl.lit("S"))
-        .when(kind == "memcpy").then(pl.when(name.str.contains("DtoD|Device -> Device")).then(pl.lit("L9")).otherwise(pl.lit("L8")))
+        .when((kind == "memcpy") & name.str.contains("DtoD|Device -> Device")).then(pl.lit("L9"))
+        .when(kind == "memcpy").then(pl.lit("L8"))
         .when(kind == "op").then(pl.when(name.str.starts_with("c10d::")).then(pl.lit("L5")).otherwise(pl.lit("L2/L3")))
         .when(kind.is_in(["annotation", "python"]) & name.str.contains(_FRAMEWORK)).then(pl.lit("L2/L3"))
         .when((kind == "annotation") & name.str.contains(_LIBRARY)).then(pl.lit("L5"))
@@ -140,14 +136,19 @@ def _unlinked(tables: RankTables, phase: rules.Codes) -> list[Gap]:
     gaps = []
     lost = int((kernels & ~linked).sum())
     if lost:
-        gaps.append(Gap("kernels without a launch", (), f"{lost} of {total} kernels have no recorded launch; their phase is unknown"))
+        gaps.append(
+            Gap("kernels without a launch", (), f"{lost} of {total} kernels have no recorded launch; their phase is unknown")
+        )
     graph = tables.spans["name"].str.contains("GraphLaunch").to_numpy()
     by_graph = np.zeros(len(kernels), dtype=bool)
     by_graph[launch["target"].to_numpy()] = graph[launch["source"].to_numpy()]
     blind = int((by_graph & kernels & (phase < 0)).sum())
     if blind:
-        gaps.append(Gap("phases of a CUDA graph", (), f"{blind} of {total} kernels were launched by a graph outside every phase; they count as other_compute"))
+        gaps.append(
+            Gap(
+                "phases of a CUDA graph",
+                (),
+                f"{blind} of {total} kernels were launched by a graph outside every phase; they count as other_compute",
+            )
+        )
     return gaps
-
-
-__all__ = ["DEVICE_WORK", "Step", "attribute"]

@@ -31,10 +31,13 @@ def batch_copies(tables: RankTables, host: Hosts, phase: rules.Codes, steps: lis
     starts = np.array([s.start_ns for s in steps], dtype=np.int64)
     step = np.maximum(np.searchsorted(starts, at, side="right") - 1, 0)
     early = (phase == rules.FORWARD) & (at < first[step]) & np.where(launched >= 0, host.main[launched], True)
-    return copies & ((phase == rules.INPUT) | (phase == rules.NONE) | early)
+    batch: Bools = copies & ((phase == rules.INPUT) | (phase == rules.NONE) | early)
+    return batch
 
 
-def _first_forward(spans: pl.DataFrame, phase: rules.Codes, launched: rules.Codes, at: rules.Codes, steps: list[Step]) -> rules.Codes:
+def _first_forward(
+    spans: pl.DataFrame, phase: rules.Codes, launched: rules.Codes, at: rules.Codes, steps: list[Step]
+) -> rules.Codes:
     """Per step, when its first forward kernel was launched."""
     forward = np.sort(at[(spans["kind"] == "kernel").to_numpy() & (phase == rules.FORWARD)])
     first = np.full(max(1, len(steps)), np.iinfo(np.int64).max, dtype=np.int64)

@@ -6,6 +6,7 @@ both, order decides, and that is told as the gap `phase by order`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -46,7 +47,9 @@ class Hosts:
         host = (spans["lane"] == "host").to_numpy()
         pairs = spans.select("name", "kind").unique(maintain_order=True)
         found = rules.phase_by_name(pairs["name"].to_list(), pairs["kind"].cast(pl.String).to_list(), marks)
-        named = spans.select("name", "kind").join(pairs.with_columns(p=pl.Series(found, dtype=pl.Int64)), on=["name", "kind"], how="left", maintain_order="left")["p"]
+        named = spans.select("name", "kind").join(
+            pairs.with_columns(p=pl.Series(found, dtype=pl.Int64)), on=["name", "kind"], how="left", maintain_order="left"
+        )["p"]
         parent = spans["parent"].fill_null(-1).to_numpy()
         thread = spans["thread"].fill_null(-1).to_numpy()
         main = host & (thread == (tables.info.main_thread if tables.info.main_thread is not None else -2))
@@ -55,10 +58,10 @@ class Hosts:
             spans["sequence"].fill_null(-1).to_numpy(), np.where(host, named.to_numpy(), rules.NONE), main, _levels(parent, host),
         )  # fmt: skip
 
-    def rows_named(self, test: object) -> Bools:
-        """Rows whose name passes a test over unique names."""
-        hit = np.fromiter((bool(test(n)) for n in self.name), dtype=bool, count=len(self.name))  # type: ignore[operator]
-        return hit[self.code]
+    def rows_named(self, test: Callable[[str], object]) -> Bools:
+        """Rows whose name passes a test, asked once per unique name."""
+        hits = [bool(test(n)) for n in self.name]
+        return np.array(hits, dtype=np.bool_)[self.code]
 
 
 @dataclass(slots=True)
@@ -85,7 +88,13 @@ def phases(host: Hosts, steps: list[Step]) -> Phases:
     has_backward = bool((named == rules.BACKWARD).any())
     if not linked.any() and not (named == rules.FORWARD).any() and has_backward and not new_autograd:
         ranged |= _by_order(host, named, steps)
-        gaps.append(Gap("phase by order", (), "nothing links forward to backward in this trace; forward is taken from the loader's end to the first backward"))
+        gaps.append(
+            Gap(
+                "phase by order",
+                (),
+                "nothing links forward to backward in this trace; forward is taken from the loader's end to the first backward",
+            )
+        )
     elif not has_backward and (host.kind == "op").any():
         gaps.append(Gap("no backward", (), "no autograd ranges in the trace: forward-only work, or they were not recorded"))
     phase, recompute = _inherit(host, named, ranged | linked, ranged)
@@ -127,7 +136,11 @@ def _module_ranges(host: Hosts) -> Bools:
     """Rows of the training thread between an FSDP unit's pre_forward and its post_forward."""
     inside = np.zeros(len(host.code), dtype=bool)
     open_at: dict[str, list[int]] = {}
-    hooks = {i: found for i, n in enumerate(host.name) if (found := rules.unit_of(n)) and found[0] in ("pre_forward", "post_forward", "root_pre_forward")}
+    hooks = {
+        i: found
+        for i, n in enumerate(host.name)
+        if (found := rules.unit_of(n)) and found[0] in ("pre_forward", "post_forward", "root_pre_forward")
+    }
     rows = np.flatnonzero(host.main)
     starts = host.start[rows]
     for row in rows[np.isin(host.code[rows], list(hooks))].tolist():

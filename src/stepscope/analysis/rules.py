@@ -30,7 +30,8 @@ FORWARD_RANGE: Final = re.compile(
     r"|^FSDP::(?:root_)?(?:pre|post)_forward|^## ?forward ?##$"
 )
 LOADER: Final = re.compile(
-    r"^enumerate\(DataLoader\)#|^## ?(?:data|data_?load(?:er|ing)?|load_?batch|get_?batch|next_?batch|fetch_?batch|wait_for_batch|copy_batch_to_gpu) ?##$"
+    r"^enumerate\(DataLoader\)#"
+    r"|^## ?(?:data|data_?load(?:er|ing)?|(?:load|get|next|fetch)_?batch|wait_for_batch|copy_batch_to_gpu) ?##$"
 )
 SAVE: Final = re.compile(r"torch/serialization\.py\(\d+\): save$|checkpoint/state_dict_saver\.py\(\d+\): (?:async_)?save$")
 

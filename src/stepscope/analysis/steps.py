@@ -34,7 +34,11 @@ def find_steps(tables: RankTables) -> tuple[list[Step], list[Gap]]:
     complete = _complete(tables, [r[1] for r in rows], bounds)
     steps = [Step(number, start, end, whole) for (number, start, _), end, whole in zip(rows, bounds, complete, strict=True)]
     cut = [s.step for s in steps if not s.complete]
-    gaps = [Gap("cut steps", (), f"steps {', '.join(map(str, cut[:8]))} launched work whose device records are missing")] if cut else []
+    gaps = (
+        [Gap("cut steps", (), f"steps {', '.join(map(str, cut[:8]))} launched work whose device records are missing")]
+        if cut
+        else []
+    )
     return steps, gaps
 
 

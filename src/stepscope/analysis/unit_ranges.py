@@ -8,7 +8,12 @@ from stepscope.analysis import rules
 from stepscope.analysis.phases import Hosts
 
 _OPENS = {"pre_forward": "forward", "pre_backward": "backward"}
-_CLOSES = {"post_forward": "forward", "post_backward_accumulate": "backward", "post_backward_reshard": "backward", "post_backward_reduce": "backward"}
+_CLOSES = {
+    "post_forward": "forward",
+    "post_backward_accumulate": "backward",
+    "post_backward_reshard": "backward",
+    "post_backward_reduce": "backward",
+}
 # Hooks whose unit is another one than that under way (the next unit is gathered early) still name their own range.
 
 

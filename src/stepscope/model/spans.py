@@ -6,7 +6,7 @@ run's own origin, bytes are int64. Null means "not recorded" and is never 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -17,7 +17,9 @@ from stepscope.model import words
 if TYPE_CHECKING:
     from stepscope.model.run import Gap, RankInfo, Step
 
-SPANS: Final = {
+Schema = Mapping[str, pl.DataType | type[pl.DataType]]
+
+SPANS: Final[Schema] = {
     "id": pl.Int64,
     "parent": pl.Int64,  # the innermost host span around it on the same thread
     "thread": pl.Int64,  # host thread; null on the device
@@ -40,7 +42,7 @@ SPANS: Final = {
 """What was recorded. Written once, never rewritten."""
 
 EDGE_KINDS: Final = ("launch", "sync", "wait", "autograd", "call")
-EDGES: Final = {
+EDGES: Final[Schema] = {
     "source": pl.Int64,  # span id
     "target": pl.Int64,  # span id
     "kind": pl.Enum(EDGE_KINDS),
@@ -48,7 +50,7 @@ EDGES: Final = {
 """launch: runtime call (or operator) -> device span · sync: device span -> host call blocked on it ·
 wait: device span -> stream that waits for it · autograd: forward op -> its backward · call: c10d call -> worker's event."""
 
-ATTRIBUTION: Final = {
+ATTRIBUTION: Final[Schema] = {
     "id": pl.Int64,  # same rows and order as the spans
     "step": pl.Int64,  # null outside every step
     "phase": pl.Enum(words.PHASES),
@@ -60,7 +62,7 @@ ATTRIBUTION: Final = {
 }
 """What the rules of `analysis.attribution` say of each span; derived again whenever a rule is better."""
 
-COLLECTIVES: Final = {
+COLLECTIVES: Final[Schema] = {
     "id": pl.Int64,  # row number within the rank
     "rank": pl.Int64,
     "group": pl.String,  # process group name; null where the trace does not say
@@ -81,7 +83,7 @@ COLLECTIVES: Final = {
 }
 """One row per collective that this rank took part in."""
 
-SIGNALS: Final = {
+SIGNALS: Final[Schema] = {
     "time_ns": pl.Int64,
     "scope": pl.String,  # `rank 3`, `node1/gpu3`, `leaf2/port7`
     "metric": pl.String,
@@ -121,12 +123,12 @@ Derive = Callable[[RankTables, Marks], Attributed]
 """The attribution that sources are handed: they know no rules of their own."""
 
 
-def empty(schema: dict[str, pl.DataType | type[pl.DataType]]) -> pl.DataFrame:
+def empty(schema: Schema) -> pl.DataFrame:
     """A table of that schema without rows."""
     return pl.DataFrame(schema=schema)
 
 
-def conform(frame: pl.DataFrame, schema: dict[str, pl.DataType | type[pl.DataType]]) -> pl.DataFrame:
+def conform(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
     """`frame` with exactly the schema's columns, in order, absent ones null."""
     have = set(frame.columns)
     return frame.select(

@@ -20,9 +20,7 @@ import polars as pl
 
 from stepscope.model.errors import BadInput, OutputRefused
 from stepscope.model.run import SCHEMA, RankInfo, Run, RunInfo
-from stepscope.model.spans import ATTRIBUTION, COLLECTIVES, EDGES, SIGNALS, SPANS, RankTables, conform, empty
-
-Schema = dict[str, "pl.DataType | type[pl.DataType]"]
+from stepscope.model.spans import ATTRIBUTION, COLLECTIVES, EDGES, SIGNALS, SPANS, RankTables, Schema, conform, empty
 
 MAX_INFO_BYTES: Final = 256 << 20  # run.json of 100,000 ranks with their steps is about 40 MB
 MAX_ROWS: Final = 1 << 28  # 268 million spans: above any one rank's trace, below what would fill a workstation
@@ -45,9 +43,7 @@ def save_rank(folder: Path, tables: RankTables) -> None:
     write_table(tables.attribution, folder / "attribution" / name)
 
 
-def save_info(
-    folder: Path, info: RunInfo, collectives: pl.DataFrame | None = None, signals: pl.DataFrame | None = None
-) -> None:
+def save_info(folder: Path, info: RunInfo, collectives: pl.DataFrame | None = None, signals: pl.DataFrame | None = None) -> None:
     """Writes run.json and the tables that span ranks."""
     groups = {"group": [g.group for g in info.groups], "ranks": [list(g.ranks) for g in info.groups]}
     write_table(pl.DataFrame({**groups, "axis": [g.axis for g in info.groups]}, schema=GROUPS), folder / "groups.parquet")
@@ -102,7 +98,7 @@ class Staging:
     """A run in the making beside its final place: `commit` renames it there, leaving the block otherwise removes it."""
 
     def __init__(self, out: Path, force: bool = False) -> None:
-        self.out = Path(os.path.abspath(out))
+        self.out = out.absolute()
         self.folder = self.out.with_name(f".{self.out.name}.{os.getpid()}.partial")
         if (self.out.exists() or self.out.is_symlink()) and not force:
             raise OutputRefused(f"{out}: exists already; choose another name or say -f to replace it")

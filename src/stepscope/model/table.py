@@ -41,7 +41,8 @@ class Table:
         head = "".join(f"<th>{html.escape(c.name)}</th>" for c in self.columns)
         body = "".join("<tr>" + "".join(f"<td>{html.escape(_text(v))}</td>" for v in row) + "</tr>" for row in self.rows)
         notes = "".join(f"<p>{html.escape(n)}</p>" for n in self.notes)
-        return f"<table><caption>{html.escape(self.title)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
+        caption = f"<caption>{html.escape(self.title)}</caption>"
+        return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
 
 
 def _text(value: Cell) -> str:

@@ -17,7 +17,8 @@ from stepscope.model.errors import BadInput
 from stepscope.model.run import Gap, Run
 from stepscope.model.spans import Derive, Marks
 from stepscope.model.store import Staging, load
-from stepscope.sources.kineto.importer import Progress, import_traces
+from stepscope.sources.kineto.importer import import_traces
+from stepscope.sources.kineto.pool import Progress
 from stepscope.sources.kineto.stream import TraceStream
 
 _TRACE_NAME: Final = re.compile(r"\.json(?:\.gz)?$|\.pt\.trace(?:\.gz)?$", re.IGNORECASE)
@@ -42,9 +43,7 @@ def open_run(
     try:
         folder = Path(owner.name) / "imported.run"
         folder.mkdir()
-        import_traces(
-            files, folder, derive=derive, marks=marks, rank_map=rank_map, jobs=jobs, progress=progress, skipped=skipped
-        )
+        import_traces(files, folder, derive=derive, marks=marks, rank_map=rank_map, jobs=jobs, progress=progress, skipped=skipped)
         return load(folder, owner)
     except BaseException:
         owner.cleanup()
@@ -83,7 +82,7 @@ def trace_files(paths: Sequence[Path]) -> tuple[list[Path], list[Gap]]:
             found.update(dict.fromkeys(_in_folder(path), False))
         elif path.exists():
             found[path] = True
-        elif glob.has_magic(str(path)) and (matches := sorted(glob.glob(str(path)))):
+        elif glob.has_magic(str(path)) and (matches := sorted(glob.glob(str(path), recursive=True))):  # noqa: PTH207 - absolute patterns too
             inside, _ = trace_files([Path(m) for m in matches])
             found.update(dict.fromkeys(inside, False))
         else:
@@ -106,7 +105,11 @@ def read_rank_map(path: Path) -> dict[str, int]:
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"{path}: rank map cannot be read ({error}); give lines of `file rank`") from None
     try:
-        given = json.loads(text) if text.lstrip().startswith("{") else dict(line.rsplit(None, 1) for line in text.splitlines() if line.strip())
+        given = (
+            json.loads(text)
+            if text.lstrip().startswith("{")
+            else dict(line.rsplit(None, 1) for line in text.splitlines() if line.strip())
+        )
         return {str(name): int(rank) for name, rank in given.items()}
     except (ValueError, TypeError, RecursionError):
         raise BadInput(f"{path}: not a rank map; give lines of `file rank`, or a JSON object") from None

@@ -23,7 +23,11 @@ from stepscope.sources.kineto.vendors import DTYPE_BYTES, is_generic, kernel_ope
 _WORKER: Final = ("gloo:", "mpi:", "ucc:")
 _CALL: Final = ("c10d::",)
 # gloo carries a reduce-scatter out as an all-reduce and a broadcast-based gather; the worker's name then differs.
-_CARRIED_BY: Final = {"reduce_scatter": ("reduce_scatter", "all_reduce"), "all_gather": ("all_gather", "gather"), "barrier": ("barrier", "all_reduce")}
+_CARRIED_BY: Final = {
+    "reduce_scatter": ("reduce_scatter", "all_reduce"),
+    "all_gather": ("all_gather", "gather"),
+    "barrier": ("barrier", "all_reduce"),
+}
 _CLIMB: Final = 12  # operators between a launch and the c10d call around it; deeper nesting has not been seen
 
 
@@ -70,7 +74,9 @@ def host_collectives(frame: pl.DataFrame, parent: Ints, source: Source) -> tuple
     waiting = list(calls)
     for worker in workers:
         done = operation(worker[1])
-        call = next((c for c in waiting if c[2] <= worker[2] and done in _CARRIED_BY.get(operation(c[1]) or "", (operation(c[1]),))), None)
+        call = next(
+            (c for c in waiting if c[2] <= worker[2] and done in _CARRIED_BY.get(operation(c[1]) or "", (operation(c[1]),))), None
+        )
         if call is not None:
             waiting.remove(call)
             pairs.append((call[0], worker[0]))
@@ -86,10 +92,11 @@ def _host_row(call: tuple[Any, ...] | None, worker: tuple[Any, ...] | None, pare
     chain = [head[0], *_chain(int(parent[head[0]]), parent)]
     args = _first(source.args, chain)
     op = operation(head[1]) or "unknown"
+    end = max(worker[3] if worker else head[3], head[2])
     size, dtype, group_size = _size(op, args, _first(source.shapes, chain), source)
     return {
         "group": args.group if args else None, "seq": _whole(args.collective_seq) if args else None, "op": op, "dtype": dtype,
-        "bytes": size, "group_size": group_size, "stream": None, "arrive_ns": head[2], "end_ns": max(worker[3] if worker else head[3], head[2]),
+        "bytes": size, "group_size": group_size, "stream": None, "arrive_ns": head[2], "end_ns": end,
         "span": head[0], "call": call[0] if call else None,
     }  # fmt: skip
 
@@ -97,7 +104,7 @@ def _host_row(call: tuple[Any, ...] | None, worker: tuple[Any, ...] | None, pare
 def _table(rows: list[dict[str, Any]]) -> pl.DataFrame:
     if not rows:
         return empty(COLLECTIVES)
-    base = {name: None for name in COLLECTIVES}
+    base = dict.fromkeys(COLLECTIVES)
     return pl.DataFrame([{**base, **row, "id": at} for at, row in enumerate(rows)], schema=COLLECTIVES, infer_schema_length=None)
 
 

@@ -23,7 +23,18 @@ KIND_CODE: Final = {kind: code for code, kind in enumerate(dict.fromkeys(CATEGOR
 KINDS: Final = tuple(KIND_CODE)
 UNKNOWN: Final = len(KINDS)
 _CODE: Final = {category: KIND_CODE[kind] for category, kind in CATEGORY.items()}
-_WITH_SHAPES: Final = ("c10d::", "nccl:", "gloo:", "rccl:", "hccl:", "ucc:", "mpi:", "xccl:", "record_param_comms", "c10d_functional")
+_WITH_SHAPES: Final = (
+    "c10d::",
+    "nccl:",
+    "gloo:",
+    "rccl:",
+    "hccl:",
+    "ucc:",
+    "mpi:",
+    "xccl:",
+    "record_param_comms",
+    "c10d_functional",
+)
 
 
 @dataclass(slots=True)
@@ -150,11 +161,12 @@ class Columns:
         if samples:
             times = stamps.to_ns([e.ts for e in samples], lambda: None)
             self.memory += [
-                (int(t), e.args.memory_bytes, e.args.memory_total, e.args.memory_device) for t, e in zip(times, samples, strict=True)
+                (int(t), e.args.memory_bytes, e.args.memory_total, e.args.memory_device)
+                for t, e in zip(times, samples, strict=True)
             ]
 
 
-class _written:  # noqa: N801 - a function with a memory: decodes the digits once, and only if asked
+class _written:
     def __init__(self, batch: Batch) -> None:
         self.raw = batch.raw
         self.rows: list[tuple[bytes, bytes]] | None = None

@@ -216,7 +216,9 @@ class TraceDocument:
     def _close(self) -> None:
         rest = b"".join(self._rest)
         if _OPEN.search(rest):
-            self.reading.findings.append("the file holds a second document behind the first (two writers?); only the first was read")
+            self.reading.findings.append(
+                "the file holds a second document behind the first (two writers?); only the first was read"
+            )
             rest = rest[: rest.index(b'"traceEvents"')]
         if b":" in rest:
             self._metadata(rest.lstrip(b" \t\r\n,"), b"{", b"")
@@ -283,7 +285,9 @@ def _pick(body: str) -> dict[str, Any]:
     """Single metadata entries out of text that does not parse as a whole."""
     decoder = json.JSONDecoder(strict=False, parse_constant=lambda _: None)
     found: dict[str, Any] = {}
-    for match in re.finditer(r'"(distributedInfo|baseTimeNanoseconds|deviceProperties|record_shapes|with_stack|host_name)"\s*:\s*', body):
+    for match in re.finditer(
+        r'"(distributedInfo|baseTimeNanoseconds|deviceProperties|record_shapes|with_stack|host_name)"\s*:\s*', body
+    ):
         try:
             found[match.group(1)], _ = decoder.raw_decode(body, match.end())
         except (ValueError, RecursionError):

@@ -6,33 +6,23 @@ the import stops naming both.
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
-import subprocess
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
-from threading import local
 from typing import Final
 
-import msgspec
 import polars as pl
 
 from stepscope.model.errors import BadInput
 from stepscope.model.run import Gap, Group, RankInfo, RunInfo
 from stepscope.model.spans import Derive, Marks
 from stepscope.model.store import save_info, write_table
+from stepscope.sources.kineto.pool import Progress, processes, run
 from stepscope.sources.kineto.stamps import NOT_A_TIME, to_ns
-from stepscope.sources.kineto.stream import GZIP_MAGIC, TraceStream
-from stepscope.sources.kineto.worker import Job, Part, Result, do
+from stepscope.sources.kineto.stream import TraceStream
+from stepscope.sources.kineto.worker import Job, Part
 
-Progress = Callable[[int, int, str], None]
-
-# Starting a process costs about 0.3 s of one core (interpreter and polars); less text than this is read faster without.
-WORTH_A_PROCESS: Final = 48 << 20
-GZIP_SHARE: Final = 12  # text is about 12 times its gzip (measured over the handed traces); only weighs work
 _TIME: Final = re.compile(rb'"ts"\s*:\s*"?(-?\d+(?:\.\d+)?)')
 _BASE: Final = re.compile(rb'"baseTimeNanoseconds"\s*:\s*(\d+)')
 
@@ -51,82 +41,17 @@ def import_traces(
     """Reads `files` into `folder` (which exists and is empty). Raises BadInput where no file can be read or two contradict."""
     origin = _origin(files)
     name = f"{derive.__module__}:{derive.__qualname__}"
-    work = [Job(str(f), i, str(folder), origin, name, [tuple(m) for m in marks], dict(rank_map or {})) for i, f in enumerate(files)]
-    results = _run(work, _processes(files, jobs), progress)
+    work = [
+        Job(str(f), i, str(folder), origin, name, [(pattern, phase) for pattern, phase in marks], dict(rank_map or {}))
+        for i, f in enumerate(files)
+    ]
+    results = run(work, processes(files, jobs), progress)
     bad = [r.error for r in results if r.error]
     parts = [p for r in results for p in r.parts]
     if not parts:
         raise BadInput(bad[0] if len(bad) == 1 else f"{bad[0]} (and {len(bad) - 1} more files)")
     gaps = [*skipped, *(Gap("file not read", (), error) for error in bad)]
     return _assemble(parts, folder, origin, gaps)
-
-
-def _run(work: list[Job], processes: int, progress: Progress | None) -> list[Result]:
-    """Results in the order of the jobs."""
-    results: list[Result] = [Result()] * len(work)
-    if processes <= 1:
-        for at, job in enumerate(work):
-            results[at] = do(job)
-            if progress:
-                progress(at + 1, len(work), job.path)
-        return results
-    own = local()
-    started: list[subprocess.Popen[bytes]] = []
-
-    def ask(job: Job) -> Result:
-        if not hasattr(own, "process"):
-            command = [sys.executable, "-m", "stepscope.sources.kineto.worker"]
-            environment = {**os.environ, "POLARS_MAX_THREADS": "1", "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-            own.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
-            started.append(own.process)
-        process: subprocess.Popen[bytes] = own.process
-        assert process.stdin is not None and process.stdout is not None
-        with contextlib.suppress(BrokenPipeError):
-            process.stdin.write(msgspec.json.encode(job) + b"\n")
-            process.stdin.flush()
-        answer = process.stdout.readline()
-        if not answer:
-            del own.process
-            return Result(error=f"{job.path}: the process reading it died (exit {process.wait()}; out of memory?); read fewer files at once")
-        return msgspec.json.decode(answer, type=Result)
-
-    pool = ThreadPoolExecutor(processes)
-    try:
-        waiting = {pool.submit(ask, job): at for at, job in enumerate(work)}
-        for count, future in enumerate(as_completed(waiting), 1):
-            at = waiting[future]
-            results[at] = future.result()
-            if progress:
-                progress(count, len(work), work[at].path)
-    except BaseException:
-        for process in started:
-            process.kill()
-        pool.shutdown(wait=False, cancel_futures=True)
-        raise
-    finally:
-        for process in started:
-            if process.stdin is not None:
-                with contextlib.suppress(OSError):
-                    process.stdin.close()
-            process.wait()
-    pool.shutdown()
-    return results
-
-
-def _processes(files: Sequence[Path], jobs: int | None) -> int:
-    if jobs is not None:
-        return min(max(1, jobs), len(files))
-    text = sum(_text_size(f) for f in files)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(cores, len(files)) if text > WORTH_A_PROCESS else 1
-
-
-def _text_size(path: Path) -> int:
-    try:
-        with path.open("rb") as file:
-            return path.stat().st_size * (GZIP_SHARE if file.read(2) == GZIP_MAGIC else 1)
-    except OSError:
-        return 0
 
 
 def _origin(files: Sequence[Path]) -> int:
@@ -156,7 +81,9 @@ def _assemble(parts: list[Part], folder: Path, origin: int, gaps: list[Gap]) -> 
     for rank, own in ranks.items():
         _refuse_overlap(rank, own)
     world = max((p.world_size for p in parts if p.world_size), default=None)
-    infos, collectives, signals = [], [], []
+    infos: list[RankInfo] = []
+    collectives: list[pl.DataFrame] = []
+    signals: list[pl.DataFrame] = []
     for rank, own in ranks.items():
         infos.append(_join(rank, own, folder, collectives, signals))
         gaps += [Gap(gap.what, (rank,), gap.why) for part in own for gap in part.gaps]
@@ -188,7 +115,7 @@ def _name_lone_files(parts: list[Part]) -> None:
 
 
 def _refuse_overlap(rank: int, own: list[Part]) -> None:
-    for one, two in zip(own, own[1:], strict=False):
+    for one, two in pairwise(own):
         if two.info.windows[0][0] < one.info.windows[0][1]:
             raise BadInput(f"rank {rank}: claimed by both {one.path} and {two.path} over the same time; move one of them away")
 
@@ -236,18 +163,36 @@ def _missing(world: int | None, ranks: Mapping[int, object]) -> list[int]:
 def _missing_facts(infos: list[RankInfo], world: int | None) -> list[Gap]:
     gaps: list[Gap] = []
     if world is not None and len(infos) < world:
-        gaps.append(Gap("missing ranks", (), f"{len(infos)} of {world} ranks have a trace; waits are lower bounds and nobody is named last"))
+        gaps.append(
+            Gap(
+                "missing ranks",
+                (),
+                f"{len(infos)} of {world} ranks have a trace; waits are lower bounds and nobody is named last",
+            )
+        )
     if world is not None and (over := [i.rank for i in infos if i.rank >= world]):
-        gaps.append(Gap("rank beyond world size", tuple(over), f"world size is {world}; rank or world size is wrong in these files"))
+        gaps.append(
+            Gap("rank beyond world size", tuple(over), f"world size is {world}; rank or world size is wrong in these files")
+        )
     silent = tuple(i.rank for i in infos if not i.recorded.get("device_kernels") and i.device != "cpu")
     if silent:
-        gaps.append(Gap("no device activity recorded", silent, "runtime calls are there but no kernel; switch device activity on"))
+        gaps.append(
+            Gap("no device activity recorded", silent, "runtime calls are there but no kernel; switch device activity on")
+        )
     quiet = tuple(i.rank for i in infos if not i.recorded.get("collectives"))
     if quiet and (world or 1) > 1:
-        gaps.append(Gap("0 collectives found", quiet, f"a job of {world} ranks without one communication kernel or call in the trace"))
+        gaps.append(
+            Gap("0 collectives found", quiet, f"a job of {world} ranks without one communication kernel or call in the trace")
+        )
     cut = tuple(i.rank for i in infos if not i.recorded.get("warmup", True))
     if cut:
-        gaps.append(Gap("launches without kernels", cut, "the window cuts device work off; device time is a lower bound: use warm-up steps"))
+        gaps.append(
+            Gap(
+                "launches without kernels",
+                cut,
+                "the window cuts device work off; device time is a lower bound: use warm-up steps",
+            )
+        )
     return gaps
 
 

@@ -17,7 +17,9 @@ from stepscope.model import words
 from stepscope.sources.kineto.event import Args
 from stepscope.sources.kineto.nesting import Ints
 
-_BLOCKING: Final = re.compile(r"^(?:cuda|hip|cu)(?:Device|Stream|Event|Ctx)Synchronize|^(?:cuda|hip)Memcpy(?!.*Async)", re.IGNORECASE)
+_BLOCKING: Final = re.compile(
+    r"^(?:cuda|hip|cu)(?:Device|Stream|Event|Ctx)Synchronize|^(?:cuda|hip)Memcpy(?!.*Async)", re.IGNORECASE
+)
 _BACKWARD: Final = "autograd::engine::evaluate_function"
 
 
@@ -65,7 +67,9 @@ def _operators(frame: pl.DataFrame, launch: Ints, parent: Ints) -> Ints:
     operator = np.where((launch >= 0) & ~runtime[launch], launch, operator)
     lost = np.flatnonzero((launch >= 0) & (operator < 0))
     if len(lost) and not _external_is_correlation(frame):
-        rows = frame[lost].with_columns(external_id=pl.coalesce("external_id", pl.Series(frame["external_id"].gather(launch[lost]))))
+        rows = frame[lost].with_columns(
+            external_id=pl.coalesce("external_id", pl.Series(frame["external_id"].gather(launch[lost])))
+        )
         operator[lost] = _by(frame.filter(pl.col("kind").is_in(["op", "annotation"])), rows, "external_id")
     return operator
 
@@ -84,7 +88,9 @@ def _edges(source: Ints, target: Ints, kind: str) -> pl.DataFrame:
 
 def _syncs(frame: pl.DataFrame, device: pl.DataFrame) -> list[pl.DataFrame]:
     """A blocking call returns with the device span that ended last before it did."""
-    calls = frame.filter((pl.col("kind") == "runtime") & pl.col("name").str.contains(_BLOCKING.pattern.replace("(?!.*Async)", "")))
+    calls = frame.filter(
+        (pl.col("kind") == "runtime") & pl.col("name").str.contains(_BLOCKING.pattern.replace("(?!.*Async)", ""))
+    )
     calls = calls.filter(~pl.col("name").str.contains("Async"))
     if not calls.height or not device.height:
         return []
@@ -104,10 +110,19 @@ def _waits(frame: pl.DataFrame, launch: Ints, syncs: dict[int, Args]) -> list[pl
     waits = frame[at].select("start_ns", "stream", "device").with_columns(awaited=pl.Series([s for _, s in rows], dtype=pl.Int64))
     work = frame.filter(pl.col("kind").is_in(words.DEVICE_WORK)).select("id", "stream", "start_ns", "end_ns")
     before = waits.sort("start_ns").join_asof(
-        work.sort("end_ns").rename({"id": "source"}), left_on="start_ns", right_on="end_ns", by_left="awaited", by_right="stream", check_sortedness=False
+        work.sort("end_ns").rename({"id": "source"}),
+        left_on="start_ns",
+        right_on="end_ns",
+        by_left="awaited",
+        by_right="stream",
+        check_sortedness=False,
     )
     after = before.select("start_ns", "stream", "source").join_asof(
-        work.sort("start_ns").select("stream", "start_ns", target="id"), on="start_ns", by="stream", strategy="forward", check_sortedness=False
+        work.sort("start_ns").select("stream", "start_ns", target="id"),
+        on="start_ns",
+        by="stream",
+        strategy="forward",
+        check_sortedness=False,
     )
     both = after.drop_nulls(["source", "target"]).unique(["source", "target"], maintain_order=True)
     return [_edges(both["source"].to_numpy(), both["target"].to_numpy(), "wait")]
@@ -121,7 +136,10 @@ def _autograd(frame: pl.DataFrame) -> list[pl.DataFrame]:
     if not backward.height:
         return []
     forward = host.filter(~is_backward).select("sequence", "start_ns", source="id")
-    joined = backward.select("sequence", "start_ns", target="id").sort("start_ns").join_asof(
-        forward.sort("start_ns"), on="start_ns", by="sequence", check_sortedness=False
-    ).drop_nulls("source")
+    joined = (
+        backward.select("sequence", "start_ns", target="id")
+        .sort("start_ns")
+        .join_asof(forward.sort("start_ns"), on="start_ns", by="sequence", check_sortedness=False)
+        .drop_nulls("source")
+    )
     return [_edges(joined["source"].to_numpy(), joined["target"].to_numpy(), "autograd")]

@@ -70,14 +70,18 @@ def mend(frame: pl.DataFrame, window_end: int | None) -> Mended:
         clipped |= late
     mended.clipped = int(clipped.sum())
     if mended.clipped:
-        mended.findings.append(f"{mended.clipped} overflowed durations were cut at the next start on their stream or at the window's end")
+        mended.findings.append(
+            f"{mended.clipped} overflowed durations were cut at the next start on their stream or at the window's end"
+        )
     flags |= np.where(clipped, words.CLIPPED, 0).astype(np.uint8)
     columns = {"start_ns": start, "end_ns": np.maximum(end, start), "flags": flags}
     mended.frame = frame.with_columns(**{k: pl.Series(v) for k, v in columns.items()}).filter(pl.Series(keep))
     return mended
 
 
-def _clip_streams(frame: pl.DataFrame, start: Ns, end: Ns, keep: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _clip_streams(
+    frame: pl.DataFrame, start: Ns, end: Ns, keep: np.ndarray[tuple[int], np.dtype[np.bool_]]
+) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Cuts, in place, durations that run into the next slice of their in-order stream; which rows were cut.
 
     Kernels of one launch (a graph) may run side by side on what the profiler calls one stream: they are left alone.
@@ -91,7 +95,11 @@ def _clip_streams(frame: pl.DataFrame, start: Ns, end: Ns, keep: np.ndarray[tupl
     correlation = frame["correlation"].fill_null(-1).to_numpy()[rows]
     order = np.lexsort((start[rows], stream, device))
     rows, stream, device, correlation = rows[order], stream[order], device[order], correlation[order]
-    same = (stream[1:] == stream[:-1]) & (device[1:] == device[:-1]) & ((correlation[1:] != correlation[:-1]) | (correlation[1:] <= 0))
+    same = (
+        (stream[1:] == stream[:-1])
+        & (device[1:] == device[:-1])
+        & ((correlation[1:] != correlation[:-1]) | (correlation[1:] <= 0))
+    )
     over = same & (end[rows[:-1]] > start[rows[1:]] + STREAM_SLACK_NS)
     cut = rows[:-1][over]
     end[cut] = np.maximum(start[rows[1:]][over], start[cut])

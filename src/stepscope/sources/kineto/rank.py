@@ -9,24 +9,25 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import polars as pl
 
 from stepscope.model import words
 from stepscope.model.errors import BadInput
-from stepscope.model.run import Gap, Group, RankInfo
-from stepscope.model.spans import ATTRIBUTION, EDGES, SIGNALS, SPANS, RankTables, conform, empty
+from stepscope.model.run import Gap, Group
+from stepscope.model.spans import ATTRIBUTION, EDGES, SPANS, RankTables, conform, empty
 from stepscope.sources.kineto.collectives import Source, device_collectives, host_collectives
 from stepscope.sources.kineto.columns import KINDS, UNKNOWN, Columns
+from stepscope.sources.kineto.describe import describe, groups_of, memory
 from stepscope.sources.kineto.document import Reading, TraceDocument
 from stepscope.sources.kineto.identify import Identity, identify
-from stepscope.sources.kineto.links import Links, link
+from stepscope.sources.kineto.links import link
 from stepscope.sources.kineto.mend import Mended, mend
 from stepscope.sources.kineto.nesting import nest
 from stepscope.sources.kineto.recorded import what_was_recorded
-from stepscope.sources.kineto.vendors import ANNOTATION, COMMUNICATION, RUNTIME_VENDOR
+from stepscope.sources.kineto.vendors import ANNOTATION, COMMUNICATION
 
 _RANK_LABEL: Final = re.compile(r"rank\D{0,3}(\d{1,7})", re.IGNORECASE)
 
@@ -87,7 +88,9 @@ def _one_rank(
         collectives = device_collectives(spans, nesting.parent, links.launch, links.operator, source)
     else:
         collectives, pairs = host_collectives(spans, nesting.parent, source)
-        calls = pl.DataFrame({"source": [a for a, _ in pairs], "target": [b for _, b in pairs]}, schema={"source": pl.Int64, "target": pl.Int64})
+        calls = pl.DataFrame(
+            {"source": [a for a, _ in pairs], "target": [b for _, b in pairs]}, schema={"source": pl.Int64, "target": pl.Int64}
+        )
         edges = pl.concat([edges, calls.with_columns(kind=pl.lit("call"))])
     owner = np.full(spans.height, -1, dtype=np.int64)
     owner[collectives["span"].to_numpy()] = collectives["id"].to_numpy()
@@ -100,15 +103,16 @@ def _one_rank(
         collective_id=pl.when(pl.Series(owner) >= 0).then(pl.Series(owner)),
         bytes=_collective_bytes(spans, collectives),
     )
-    info = _info(path, spans, mended, reading if first else Reading(metadata=reading.metadata), identity, columns)
+    info = describe(path, spans, mended, reading if first else Reading(metadata=reading.metadata), identity, columns)
     info.recorded = what_was_recorded(spans, links, collectives, columns, reading.metadata, identity)
-    gaps = [Gap(text, (), f"{path.name}: {text}") for text in ()]
-    gaps += [Gap("damaged file", (), f"{path.name}: {text}") for text in [*(reading.findings if first else []), *mended.findings]]
+    gaps = [Gap("damaged file", (), f"{path.name}: {text}") for text in [*(reading.findings if first else []), *mended.findings]]
     if columns.unknown_categories:
         shown = ", ".join(sorted(columns.unknown_categories)[:5])
         gaps.append(Gap("unknown events", (), f"{path.name}: categories not known and left out of the parts: {shown}"))
-    tables = RankTables(info, conform(spans, SPANS), conform(edges, EDGES), empty(ATTRIBUTION), collectives, _memory(columns, shift))
-    return RankTrace(tables, identity, (*identity.groups, *_groups_of(columns)), gaps)
+    tables = RankTables(
+        info, conform(spans, SPANS), conform(edges, EDGES), empty(ATTRIBUTION), collectives, memory(columns, shift)
+    )
+    return RankTrace(tables, identity, (*identity.groups, *groups_of(columns)), gaps)
 
 
 def _kinds(frame: pl.DataFrame) -> pl.DataFrame:
@@ -156,7 +160,11 @@ def _split(path: Path, frame: pl.DataFrame, columns: Columns) -> dict[int, pl.Da
     if frame["rank"].n_unique() > 1 and frame["rank"].null_count() < frame.height // 2:
         known = frame.filter(pl.col("rank").is_not_null())
         return {int(key[0]): part for key, part in known.partition_by("rank", as_dict=True, maintain_order=True).items()}
-    workers = frame.filter(pl.col("name").str.starts_with("ProfilerStep#") & (pl.col("kind") == "annotation"))["pid"].drop_nulls().unique()
+    workers = (
+        frame.filter(pl.col("name").str.starts_with("ProfilerStep#") & (pl.col("kind") == "annotation"))["pid"]
+        .drop_nulls()
+        .unique()
+    )
     if len(workers) < 2:
         return None
     texts = {code: text for text, code in columns.process_texts.items()} | {
@@ -164,9 +172,8 @@ def _split(path: Path, frame: pl.DataFrame, columns: Columns) -> dict[int, pl.Da
     }
     rank_of = {pid: int(m.group(1)) for pid, text in texts.items() if (m := _RANK_LABEL.search(text))}
     if not all(pid in rank_of for pid in workers.to_list()):
-        raise BadInput(
-            f"{path}: {len(workers)} training processes merged in one file, and nothing says which rank each is; import the ranks' own files"
-        )
+        what = f"{len(workers)} training processes in one file, and nothing names their ranks"
+        raise BadInput(f"{path}: {what}; import the ranks' own files")
     ranked = frame.with_columns(rank=pl.col("pid").replace_strict(rank_of, default=None, return_dtype=pl.Int64))
     known = ranked.filter(pl.col("rank").is_not_null())
     return {int(key[0]): part for key, part in known.partition_by("rank", as_dict=True, maintain_order=True).items()}
@@ -179,92 +186,3 @@ def _collective_bytes(spans: pl.DataFrame, collectives: pl.DataFrame) -> pl.Seri
     for row, size in collectives.select("span", "bytes").iter_rows():
         given[row] = size if given[row] is None else given[row]
     return pl.Series("bytes", given, dtype=pl.Int64)
-
-
-def _info(path: Path, spans: pl.DataFrame, mended: Mended, reading: Reading, identity: Identity, columns: Columns) -> RankInfo:
-    real = spans.filter(pl.col("kind") != "overlay")
-    window = (int(real["start_ns"].min()), int(real["end_ns"].max())) if real.height else (0, 0)  # type: ignore[arg-type]
-    metadata = reading.metadata
-    host = metadata.get("host_name")
-    return RankInfo(
-        rank=-1 if identity.rank is None else identity.rank,
-        identified_by=identity.by,
-        files=[path.name],
-        host=host if isinstance(host, str) else None,
-        device=_device(spans, metadata),
-        device_name=_device_name(metadata),
-        main_thread=_main_thread(real),
-        windows=[window],
-        events=spans.height + mended.dropped,
-        repaired=reading.repaired,
-        dropped=reading.dropped + mended.dropped,
-        clipped=mended.clipped,
-        versions=_versions(metadata, identity),
-    )
-
-
-def _main_thread(spans: pl.DataFrame) -> int | None:
-    """The marker's thread; without markers the thread that ran the optimizer or the loader, else the busiest one."""
-    host = spans.filter((pl.col("lane") == "host") & pl.col("kind").is_in(["op", "annotation"]) & pl.col("thread").is_not_null())
-    for pattern in ("^ProfilerStep#", r"^(?:Optimizer\.step#|enumerate\(DataLoader\)#)"):
-        found = host.filter(pl.col("name").str.contains(pattern))
-        if found.height:
-            return int(found["thread"].mode().sort()[0])
-    if not host.height:
-        return None
-    busiest = host.group_by("thread").agg(n=pl.len()).sort("n", "thread", descending=[True, False])
-    return int(busiest["thread"][0])
-
-
-def _device(spans: pl.DataFrame, metadata: dict[str, Any]) -> str:
-    runtime = spans.filter(pl.col("kind") == "runtime")["name"]
-    has_device = spans["kind"].is_in(words.DEVICE_WORK).any()
-    for prefix, vendor in RUNTIME_VENDOR:
-        if runtime.str.starts_with(prefix).any():
-            return vendor
-    if not has_device:
-        return "cpu"
-    name = (_device_name(metadata) or "").lower()
-    if "nvidia" in name or "tesla" in name or "cuda_runtime_version" in metadata:
-        return "cuda"
-    return "hip" if "amd" in name or "instinct" in name or "hip_runtime_version" in metadata else "other"
-
-
-def _device_name(metadata: dict[str, Any]) -> str | None:
-    found = metadata.get("deviceProperties")
-    first = found[0] if isinstance(found, list) and found else None
-    name = first.get("name") if isinstance(first, dict) else None
-    return name if isinstance(name, str) else None
-
-
-def _versions(metadata: dict[str, Any], identity: Identity) -> dict[str, str]:
-    keys = ("schemaVersion", "cuda_runtime_version", "cuda_driver_version", "cupti_version", "hip_runtime_version", "roctracer_version")
-    found = {key: str(metadata[key]) for key in keys if isinstance(metadata.get(key), int | float | str)}
-    info = metadata.get("distributedInfo")
-    if isinstance(info, dict) and isinstance(info.get("nccl_version"), str):
-        found["nccl_version"] = info["nccl_version"]
-    if identity.backend:
-        found["backend"] = identity.backend
-    return found
-
-
-def _groups_of(columns: Columns) -> tuple[Group, ...]:
-    """Groups that the collectives themselves name with their ranks."""
-    found: dict[str, Group] = {}
-    for args in columns.collectives.values():
-        if args.group is None or args.group in found or args.group_ranks is None:
-            continue
-        text = args.group_ranks if isinstance(args.group_ranks, str) else str(args.group_ranks)
-        if len(text) < 1 << 20 and "..." not in text and (ranks := sorted({int(r) for r in re.findall(r"\d{1,8}", text)})):
-            found[args.group] = Group(args.group, None, tuple(ranks))
-    return tuple(found.values())
-
-
-def _memory(columns: Columns, shift: int) -> pl.DataFrame:
-    """Memory samples of the profiler: total allocated on the device, and on the host."""
-    rows = [
-        {"time_ns": t + shift, "scope": "", "metric": "memory_allocated" if device == 1 else "host_memory_allocated",
-         "value": float(total), "unit": "bytes", "source": "profiler memory events"}
-        for t, _, total, device in columns.memory if isinstance(total, int) and total >= 0 and t > 0
-    ]  # fmt: skip
-    return pl.DataFrame(rows, schema=SIGNALS) if rows else empty(SIGNALS)

@@ -12,7 +12,7 @@ from stepscope.sources.kineto.identify import Identity
 from stepscope.sources.kineto.links import Links
 
 _LAUNCHES: Final = r"^(?:cuda|hip|cu|ur|ze)\w*Launch\w*(?:Kernel|Graph)|^hipExtModuleLaunch|^urEnqueueKernel"
-_FORWARD: Final = r"^FSDP::(?:root_)?pre_forward|^DistributedDataParallel\.forward|^FullyShardedDataParallel\.forward|^## ?forward ?##$"
+_FORWARD: Final = r"^FSDP::(?:root_)?pre_forward|^(?:Distributed|FullySharded)DataParallel\.forward|^## ?forward ?##$"
 
 # A few launches near the window's edges never get their kernel; more than this share were lost by the profiler.
 LOST_LAUNCH_SHARE: Final = 0.02

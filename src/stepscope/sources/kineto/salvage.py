@@ -26,7 +26,7 @@ _NUMBER: Final = r'"%s"\s*:\s*"?(-?\d+(?:\.\d+)?)"?(?=\s*[,}])'
 _NUMBERS: Final = {key: re.compile(_NUMBER % key) for key in ("ts", "dur", "pid", "tid")}
 _TID_TEXT: Final = re.compile(r'"tid"\s*:\s*"([^"]{0,64})"')
 _ARG_NUMBERS: Final = ("correlation", "stream", "device", "External id", "external id", "Sequence number", "bytes")
-_ARGS: Final = {key: re.compile(r'"%s"\s*:\s*(-?\d+)(?=\s*[,}])' % re.escape(key)) for key in _ARG_NUMBERS}
+_ARGS: Final = {key: re.compile(rf'"{key}"\s*:\s*(-?\d+)(?=\s*[,}}])') for key in _ARG_NUMBERS}
 
 
 @dataclass(slots=True)

@@ -57,10 +57,10 @@ def _parse(written: Sequence[bytes]) -> Ns | None:
     )
     if parts["whole"].null_count():
         return None
-    part = parts.select(
+    part: Ns = parts.select(
         pl.col("part").str.slice(0, 4).str.pad_end(4, "0").cast(pl.Int64).add(5).floordiv(10),  # the fourth digit rounds
     )["part"].to_numpy()
-    whole = parts["whole"].to_numpy().astype(np.int64) * 1000
+    whole: Ns = parts["whole"].to_numpy().astype(np.int64) * 1000
     return np.where(parts["negative"].to_numpy(), whole - part, whole + part)
 
 

@@ -57,14 +57,14 @@ class TraceStream:
                 return
             try:
                 block = engine.decompress(data, BLOCK)
-            except isal_zlib.error as error:
+            except isal_zlib.error as error:  # type: ignore[misc]  # the stub declares an instance
                 self.truncated = f"the gzip is damaged ({error})"
                 return
             pending = engine.unconsumed_tail
             if block:
                 yield block
             if self.inflated > FREE_BYTES and self.inflated > MAX_RATIO * packed:
-                raise BadInput(f"{self.path}: unpacks to over {MAX_RATIO} times its size; not a profiler trace, unpack it yourself")
+                raise BadInput(f"{self.path}: unpacks to over {MAX_RATIO} times its size; not a profiler trace")
             if engine.eof:
                 pending = engine.unused_data or file.read(BLOCK)
                 packed += len(pending)

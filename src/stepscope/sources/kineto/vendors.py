@@ -50,7 +50,7 @@ RUNTIME_VENDOR: Final = (("hip", "hip"), ("cu", "cuda"), ("ur", "xpu"), ("ze", "
 # Communication kernels: NCCL (ncclKernel_, ncclDevKernel_, ncclSymkDevKernel_), RCCL (same names, or rccl…), HCCL,
 # oneCCL, MSCCL(++), NVSHMEM and the symmetric-memory and custom all-reduce kernels of PyTorch and vLLM.
 COMMUNICATION: Final = re.compile(
-    r"(?:^|[^a-z])(?:nccl|rccl|hccl|oneccl|msccl|nvshmem)|^(?:void )?(?:\w+::)*(?:multimem_|one_shot_all_reduce|two_shot_all_reduce)"
+    r"(?:^|[^a-z])(?:nccl|rccl|hccl|oneccl|msccl|nvshmem)|^(?:void )?(?:\w+::)*(?:multimem_|(?:one|two)_shot_all_reduce)"
     r"|cross_device_reduce|symmetric_memory",
     re.IGNORECASE,
 )
@@ -75,6 +75,7 @@ _OPERATIONS: Final = (
     ("send", "send_recv"),
     ("recv", "send_recv"),
 )
+_IN_KERNEL: Final = re.compile("(allreduce|allgather|reducescatter|alltoall|sendrecv|broadcast|reduce)", re.IGNORECASE)
 SYMMETRIC: Final = ("all_reduce", "all_gather", "reduce_scatter", "barrier")
 
 DTYPE_BYTES: Final = {
@@ -103,5 +104,5 @@ def is_generic(name: str) -> bool:
 def kernel_operation(name: str) -> str | None:
     """Operation from a kernel's own name, without the reduction and type that follow it."""
     head = name.split("(", 1)[0]
-    match = re.search(r"(?:kernel|device)?_?(allreduce|allgather|reducescatter|alltoall|sendrecv|broadcast|reduce)", head.replace("_", ""), re.IGNORECASE)
+    match = _IN_KERNEL.search(head.replace("_", ""))
     return None if is_generic(head) else operation(match.group(1) if match else head)
