@@ -38,7 +38,7 @@ compute)
      2   400.0    260.0  180.0    150.0    30.0          17 %
      3   400.0    260.0  180.0     30.0    30.0          17 %
 
-Collectives (median size and busbw; mean wait and transfer in ms)
+Collectives (mean wait and transfer in ms, median size and busbw)
   operation   count      size   wait  transfer      busbw  last most often
   all_reduce      8  64.0 MiB  45.00      5.00  42.0 GB/s  rank 3, 8 of 8
 

@@ -12,7 +12,7 @@ def test_import() -> None:
         "fri.run: 2 ranks of 3, 3 steps, 24,001 events\n"
         "\n"
         "  missing ranks  2\n"
-        "  steps          0-2 (2 rank-steps cut by the window)\n"
+        "  step numbers   0-2 (2 rank-steps cut by the window)\n"
         "  identified by  the trace's distributedInfo\n"
         "  events mended  2 repaired\n"
         "  clocks         aligned, residual 12.0 us\n"
@@ -58,8 +58,8 @@ def test_doctor() -> None:
         "\n"
         "It cannot answer\n"
         "  - who came last\n"
-        "      missing: sequence numbers\n"
-        "      record:  record with torch 2.4 or newer\n"
+        "    missing: sequence numbers\n"
+        "    record:  record with torch 2.4 or newer\n"
     )
 
 

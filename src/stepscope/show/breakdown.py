@@ -53,6 +53,8 @@ def parts_table(means: Averages) -> Table:
     if means.cut:
         notes.append(f"{units.count(means.cut, 'cut rank-step')} left out (the recording starts or ends inside)")
     columns = tuple(Column(name, right=i > 0) for i, name in enumerate((*names, *ranks)))
+    if means.rank_steps == 1:  # median and p95 would say the mean again
+        columns, rows = columns[:3], [row[:3] for row in rows]
     return Table(f"Where a rank's step went, in {unit.name} (exclusive parts, means add up)", columns, tuple(rows), tuple(notes))
 
 

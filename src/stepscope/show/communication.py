@@ -45,11 +45,15 @@ def collectives_table(collectives: Sequence[Collective]) -> Table:
     shown = order[:MOST_OPS]
     times = {op: (_mean(c.wait_ns for c in groups[op]), _mean(c.transfer_ns for c in groups[op])) for op in shown}
     unit = units.time_unit(t for pair in times.values() for t in pair)
-    rows = tuple(_operation_row(op, groups[op], [unit.cell(t) for t in times[op]]) for op in shown)
+    rows = [_operation_row(op, groups[op], [unit.cell(t) for t in times[op]]) for op in shown]
     names = ("operation", "count", "size", "wait", "transfer", "busbw", "last most often")
-    columns = tuple(Column(name, right=0 < i < 6) for i, name in enumerate(names))
-    notes = (f"{len(order) - MOST_OPS} more operations: see --format json",) if len(order) > MOST_OPS else ()
-    return Table(f"Collectives (median size and busbw; mean wait and transfer in {unit.name})", columns, rows, notes)
+    known = [i for i, cells in enumerate(zip(*rows, strict=True)) if i < 2 or any(c not in (None, units.UNKNOWN) for c in cells)]
+    columns = tuple(Column(names[i], right=0 < i < 6) for i in known)
+    notes = [f"{len(order) - MOST_OPS} more operations: see --format json"] if len(order) > MOST_OPS else []
+    if len(known) < len(names):
+        notes.append(f"not known from this recording: {', '.join(n for i, n in enumerate(names) if i not in known)}")
+    title = "Collectives" + (f" (mean wait and transfer in {unit.name}, median size and busbw)" if {3, 4} & set(known) else "")
+    return Table(title, columns, tuple(tuple(row[i] for i in known) for row in rows), tuple(notes))
 
 
 def units_table(gathers: Sequence[UnitGather]) -> Table:

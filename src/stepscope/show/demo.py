@@ -95,4 +95,6 @@ def _mean(means: Averages | None, part: str) -> float | None:
 
 def _signed(ns: float, unit: units.TimeUnit) -> str:
     text = unit.cell(ns)
-    return f"+{text}" if ns > 0 and text != "0" else text
+    if not ns or text.startswith(("<", ">")):
+        return "0"
+    return f"+{text}" if ns > 0 else text

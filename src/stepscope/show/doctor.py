@@ -21,5 +21,5 @@ def blocks(found: Examination) -> Iterator[Block]:
         yield Paragraph("It cannot answer", "bold")
     for open_question in found.cannot:
         yield Paragraph(f"  - {open_question.question}", "warn", indent=2, tight=True)
-        yield Paragraph(f"      missing: {open_question.missing}", indent=9, tight=True)
-        yield Paragraph(f"      record:  {open_question.how_to_record}", indent=9, tight=True)
+        yield Paragraph(f"    missing: {open_question.missing}", indent=2, tight=True)
+        yield Paragraph(f"    record:  {open_question.how_to_record}", indent=2, tight=True)

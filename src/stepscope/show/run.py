@@ -101,7 +101,9 @@ def _facts(info: RunInfo) -> Table:
     steps = sorted({s.step for r in info.ranks for s in r.steps})
     if steps:
         cut = sum(not s.complete for r in info.ranks for s in r.steps)
-        rows.append(("steps", units.rank_list(steps) + (f" ({units.count(cut, 'rank-step')} cut by the window)" if cut else "")))
+        rows.append(
+            ("step numbers", units.rank_list(steps) + (f" ({units.count(cut, 'rank-step')} cut by the window)" if cut else ""))
+        )
     rows.append(
         ("identified by", ", ".join(dict.fromkeys(IDENTIFIED.get(r.identified_by, r.identified_by) for r in info.ranks)) or "-")
     )
@@ -109,7 +111,7 @@ def _facts(info: RunInfo) -> Table:
     mended = [f"{n:,} {word}" for n, word in figures if n]
     rows.append(("events mended", ", ".join(mended) or "none"))
     clock = info.clock
-    aligned = {True: "aligned", False: "not aligned", None: "not attempted"}[clock.aligned]
+    aligned = {True: "aligned", False: "not aligned", None: "alignment not attempted"}[clock.aligned]
     rows.append(
         ("clocks", aligned + (f", residual {units.duration(clock.residual_ns)}" if clock.residual_ns is not None else ""))
     )

@@ -5,6 +5,7 @@ Everything is drawn from (text, style) segments, so no name is ever read as mark
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from stepscope.show import grid, safe
 from stepscope.show.look import Look
 from stepscope.show.strip import Segment, Strip
 
+_UNIT: Final = re.compile(r"(?<=\d) (?=(?:%|[num]?s|[KMGT]?i?B|[kMGT]?B/s)(?![^\W_]))")  # a figure stays with its unit
 STYLES: Final = {"plain": "", "bold": "bold", "dim": "dim", "good": "green", "warn": "yellow", "bad": "bold red"}
 
 
@@ -46,8 +48,10 @@ def _lines(block: Block, look: Look) -> Iterator[list[Segment]]:
     if isinstance(block, Paragraph):
         text = safe.terminal(block.text)
         start = " " * (len(text) - len(text.lstrip()))
-        for line in textwrap.wrap(text, look.width, subsequent_indent=start + " " * block.indent, break_on_hyphens=False):
-            yield [(line, block.style)]
+        hang = start + " " * block.indent
+        tied = _UNIT.sub("\N{NO-BREAK SPACE}", text)
+        for line in textwrap.wrap(tied, look.width, subsequent_indent=hang, break_on_hyphens=False, break_long_words=False):
+            yield [(line.replace("\N{NO-BREAK SPACE}", " "), block.style)]
     elif isinstance(block, Strip):
         yield from block.lines(look.width, look.ascii)
     else:
