@@ -137,7 +137,7 @@ def from_plain(document: object, mended: bool) -> Event | None:
 
 
 def _scalar(value: object) -> Value:
-    return value if isinstance(value, int | float | str) else None
+    return value if isinstance(value, int | float | str) and not isinstance(value, bool) else None
 
 
 def _encode(value: object) -> bytes:
