@@ -46,11 +46,6 @@ def say(error: BaseException) -> int:
     return 1
 
 
-def flush() -> None:
-    """Brings out what stdout still holds, so that a full disk or a closed pipe is seen while it can still be told."""
-    sys.stdout.flush()
-
-
 def _line(message: str) -> None:
     from stepscope.show import safe
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class Bar:
     def step(self, done: int, total: int, name: str) -> None:
         """`done` of `total` pieces; `name` is the piece in work."""
         with self._lock:
-            self._done, self._total, self._work = done, total, f"reading {name}"
+            self._done, self._total, self._work = done, total, f"reading {Path(name).name}"
             self._update()
 
     def stage(self, work: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, Final
 
@@ -79,3 +81,10 @@ def stepscope() -> None:
       stepscope breakdown traces/             where did the step go?
       stepscope import traces/ -o fri.run     read once, ask often
     """
+
+
+def run(arguments: Sequence[str] | None) -> int:
+    """One call, its output brought out, so that a full disk or a closed pipe is seen while it can still be told."""
+    code = stepscope.main(args=None if arguments is None else list(arguments), prog_name="stepscope", standalone_mode=False)
+    sys.stdout.flush()
+    return code if isinstance(code, int) else 0

@@ -1,0 +1,57 @@
+"""The bar: silent without a terminal, late where there is one, harmless names."""
+
+from __future__ import annotations
+
+import io
+import sys
+import time
+
+import pytest
+
+from stepscope.cli import progress
+
+
+class Terminal(io.StringIO):
+    encoding = "utf-8"
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(progress, "PATIENCE_S", 0.05)
+    return stream
+
+
+def test_work_that_lasts_gets_a_bar(terminal: Terminal) -> None:
+    with progress.Bar("reading") as bar:
+        time.sleep(0.3)
+        bar.step(1, 4, "/data/\x1b[2J[red]rank1.json")
+        time.sleep(0.3)
+    text = terminal.getvalue()
+    assert "[red]rank1.json" in text
+    assert "1/4" in text
+    assert "\x1b[2J" not in text
+    assert "/data/" not in text
+
+
+def test_quick_work_and_quiet_get_none(terminal: Terminal) -> None:
+    with progress.Bar("reading") as bar:
+        bar.step(1, 1, "a")
+    with progress.Bar("reading", quiet=True):
+        time.sleep(0.1)
+    time.sleep(0.1)
+    assert terminal.getvalue() == ""
+
+
+def test_no_terminal_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "PATIENCE_S", 0.0)
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    with progress.Bar("reading"):
+        time.sleep(0.05)
+    assert stream.getvalue() == ""
