@@ -1,0 +1,88 @@
+"""Where did every rank's step go? Exclusive parts that sum to the step in integer ns, and what lies beside them.
+
+Ranks are read one at a time. What an instant counts as is said in `device` for a rank with device work and in `host` for
+one without. Steps are those of the attribution; a rank without any has one step, its whole window.
+"""
+
+from __future__ import annotations
+
+from stepscope.analysis import device, host, overlap
+from stepscope.analysis.account import Account
+from stepscope.analysis.collectives import unmatched
+from stepscope.analysis.columns import CollectiveColumns, SpanColumns, Transfers
+from stepscope.analysis.units import Gathers
+from stepscope.model.breakdown import Breakdown, Collective, Communication, StepParts
+from stepscope.model.run import RankInfo, Run, Step
+from stepscope.model.spans import RankTables
+from stepscope.model.words import PARTS
+
+STEP_MARKER = "ProfilerStep#"
+
+NO_TRANSFERS: Transfers = {}
+
+
+def breakdown(run: Run, transfers: Transfers = NO_TRANSFERS) -> Breakdown:
+    """Parts of each rank's steps, communication, groups, collectives and units of a run.
+
+    `transfers` holds, for each rank and collective (its id in the rank's table), the ns of its transfer; communication
+    without it is `comm_unsplit`. Raises BadInput where a table of the run cannot be read.
+    """
+    steps: list[StepParts] = []
+    communication: list[Communication] = []
+    collectives: list[Collective] = []
+    gathers = Gathers()
+    for rank in run.ranks:
+        tables = run.tables(rank)
+        spans = SpanColumns.of(tables)
+        account = account_for(tables, spans, transfers)
+        steps += _steps(tables, spans, account)
+        communication.append(overlap.communication(rank, tables.info.windows, account.compute, account.communication))
+        collectives += unmatched(tables, len(collectives))
+        gathers.add(tables, account)
+    return Breakdown(
+        steps=tuple(steps),
+        communication=tuple(communication),
+        groups=tuple(run.info.groups),
+        collectives=tuple(collectives),
+        units=gathers.means(),
+        gaps=tuple(run.info.gaps),
+    )
+
+
+def account_for(tables: RankTables, spans: SpanColumns, transfers: Transfers = NO_TRANSFERS) -> Account:
+    """What one rank's time is accounted to, from its first step to the end of its last."""
+    steps = steps_of(tables.info)
+    start = min((step.start_ns for step in steps), default=0)
+    end = max((step.end_ns for step in steps), default=start)
+    collectives = CollectiveColumns.of(tables, transfers)
+    has_device = tables.info.device != "cpu" and bool(spans.is_device_work.any())
+    rules = device.account if has_device else host.account
+    return rules(spans, collectives, tables.info.main_thread, start, end)
+
+
+def steps_of(info: RankInfo) -> list[Step]:
+    """The steps of a rank; one for its whole window where it has no markers, none where it recorded nothing."""
+    if info.steps or not info.windows:
+        return list(info.steps)
+    return [Step(0, min(start for start, _ in info.windows), max(end for _, end in info.windows))]
+
+
+def _steps(tables: RankTables, spans: SpanColumns, account: Account) -> list[StepParts]:
+    steps = steps_of(tables.info)
+    markers = tables.spans["name"].str.starts_with(STEP_MARKER).fill_null(False).to_numpy()
+    naive = overlap.naive_ns(spans, markers, steps)
+    return [
+        StepParts(
+            rank=tables.info.rank,
+            step=step.step,
+            duration_ns=step.end_ns - step.start_ns,
+            parts_ns=_named(account, step),
+            naive_ns=int(naive_ns),
+            complete=step.complete,
+        )
+        for step, naive_ns in zip(steps, naive, strict=True)
+    ]
+
+
+def _named(account: Account, step: Step) -> dict[str, int]:
+    return dict(zip(PARTS, account.parts.clip(step.start_ns, step.end_ns).totals_ns(len(PARTS)).tolist(), strict=True))
