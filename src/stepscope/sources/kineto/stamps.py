@@ -21,7 +21,7 @@ Ns = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
 def to_ns(values: Sequence[object], digits: Callable[[], Sequence[bytes] | None]) -> Ns:
-    """Integer ns of each value in µs; NOT_A_TIME where it is absent, not a number or beyond int64.
+    """Integer ns of each value in µs; NOT_A_TIME where it is absent or not a number; one beyond int64 stops at its ends.
 
     `digits` gives the same values as written, asked for only where float64 is too coarse; None where they are not at hand.
     """
@@ -43,8 +43,7 @@ def to_ns(values: Sequence[object], digits: Callable[[], Sequence[bytes] | None]
 
 
 def _whole(us: Ns) -> Ns:
-    sound = (us <= MAX_US) & (us >= -MAX_US)
-    return np.where(sound, np.where(sound, us, 0) * 1000, NOT_A_TIME)
+    return np.clip(us, -MAX_US, MAX_US) * 1000
 
 
 def _parse(written: Sequence[bytes]) -> Ns | None:
@@ -72,4 +71,4 @@ def _one(value: object) -> int:
         ns = int((exact * 1000).to_integral_value())
     except (InvalidOperation, ValueError, OverflowError):
         return NOT_A_TIME
-    return ns if abs(ns) <= MAX_US * 1000 else NOT_A_TIME
+    return max(-MAX_US * 1000, min(MAX_US * 1000, ns))
