@@ -29,9 +29,10 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
 
 def test_work_that_lasts_gets_a_bar(terminal: Terminal) -> None:
     with progress.Bar("reading") as bar:
-        time.sleep(0.3)
         bar.step(1, 4, "/data/\x1b[2J[red]rank1.json")
-        time.sleep(0.3)
+        patience = time.monotonic() + 20
+        while "1/4" not in terminal.getvalue() and time.monotonic() < patience:
+            time.sleep(0.05)
     text = terminal.getvalue()
     assert "[red]rank1.json" in text
     assert "1/4" in text
