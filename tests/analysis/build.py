@@ -96,7 +96,7 @@ class Rank:
         """The tables, all times later by `shift`, spans (and collectives) in `order` instead of the order of writing."""
         rows = list(order) if order is not None else list(range(len(self.spans)))
         new = {old: place for place, old in enumerate(rows)}
-        spans = [dict(self.spans[old], parent=self._parent(old)) for old in rows]
+        spans = [dict(self.spans[old], parent=self.parent(old)) for old in rows]
         for span in spans:
             span["parent"] = new.get(span["parent"])
         frame = pl.DataFrame(spans, infer_schema_length=None) if spans else empty({**SPANS, **ATTRIBUTION})
@@ -125,7 +125,7 @@ class Rank:
             collectives=conform(collectives, COLLECTIVES) if collectives.height else empty(COLLECTIVES),
         )
 
-    def _parent(self, row: int) -> int | None:
+    def parent(self, row: int) -> int | None:
         """The innermost host span around it on its thread; of equal ones the one written before it."""
         me = self.spans[row]
         around = [

@@ -75,19 +75,31 @@ def _host_part(rank: Rank, t: int, whole: tuple[int, int], transfers: dict[int, 
         *_, row, c = max(calls, key=lambda x: x[:4])
         return _share(t, c["end_ns"], transfers.get(row))
     working = [s for s in loop if s["part"] and _at(s, t)]
-    if working:
-        return str(max(working, key=lambda s: (s["start_ns"], -s["end_ns"]))["part"])
+    owned = str(max(working, key=lambda s: (s["start_ns"], -s["end_ns"]))["part"]) if working else "host_bound"
+    around: list[Span] = []
+    for _, c in gloo:
+        row = c["span"]
+        while row is not None and (row := rank.parent(row)) is not None:
+            around.append(rank.spans[row])
 
-    def covered(moment: int) -> bool:
+    def works(span: Span) -> bool:
+        operator = span["kind"] == "op" and span["part"] and not any(span is s for s in around)
+        return bool(operator or span["part"] == "input_wait")
+
+    def busy(moment: int) -> bool:
         in_call = any(
             _at(rank.spans[c["span"]], moment) for _, c in gloo if c["span"] is not None and rank.spans[c["span"]] in loop
         )
-        return in_call or any(s["part"] and _at(s, moment) for s in loop)
+        stack = [s for s in loop if _at(s, moment) and (s["kind"] in ("op", "annotation") or s["part"] == "input_wait")]
+        bottom = max(((s["start_ns"], -s["end_ns"], not works(s)) for s in stack), default=(0, 0, True))
+        return in_call or not bottom[2]
 
+    if busy(t):
+        return owned
     first = last = t
-    while first > whole[0] and not covered(first - 1):
+    while first > whole[0] and not busy(first - 1):
         first -= 1
-    while last < whole[1] and not covered(last):
+    while last < whole[1] and not busy(last):
         last += 1
     waited = [
         (max(first, c["arrive_ns"]), c["end_ns"], c["arrive_ns"], row)
@@ -95,6 +107,6 @@ def _host_part(rank: Rank, t: int, whole: tuple[int, int], transfers: dict[int, 
         if c["arrive_ns"] < c["end_ns"] and first < c["end_ns"] <= last and c["arrive_ns"] <= t < c["end_ns"]
     ]
     if not waited:
-        return "host_bound"
+        return owned
     _, end, _, row = min(waited)
     return _share(t, end, transfers.get(row))

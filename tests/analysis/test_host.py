@@ -51,6 +51,28 @@ def test_an_asynchronous_gather_hides_until_the_thread_stands_and_the_worker_end
     assert (row.compute_ns, row.total_ns, row.hidden_ns, row.exposed_ns) == (50, 60, 30, 30)
 
 
+def test_standing_in_a_hook_under_autograd_is_communication_and_not_backward() -> None:
+    rank = cpu()
+    rank.host(0, 90, "backward", name="autograd::engine::evaluate_function: AddBackward0")
+    rank.host(5, 85, kind="annotation", name="FSDP::post_backward_reduce (layers.0)")
+    rank.host(6, 10, "backward", name="fsdp::chunk_cat")
+    rank.collective(12, 60, span=rank.host(12, 15, name="c10d::_reduce_scatter_base_"))
+    rank.host(70, 80, "backward", name="aten::copy_")
+    run = run_of(rank)
+    assert only_step(breakdown(run)) == parts(backward=12 + 30, comm_unsplit=48, host_bound=10)
+    (row,) = breakdown(run).communication
+    assert (row.total_ns, row.hidden_ns, row.exposed_ns) == (48, 0, 48)
+
+
+def test_an_operator_around_the_call_stands_and_one_beside_it_works() -> None:
+    rank = cpu()
+    rank.host(0, 50, "backward", name="MyFunctionBackward")
+    rank.collective(10, 40, span=rank.host(10, 15, name="c10d::allreduce_"))
+    rank.collective(52, 80, span=rank.host(52, 55, name="c10d::allreduce_"))
+    rank.host(60, 100, "optimizer", name="aten::mul_")
+    assert only_step(breakdown(run_of(rank))) == parts(backward=20, comm_unsplit=30 + 3, optimizer=40, host_bound=2 + 5)
+
+
 def test_a_stretch_in_which_no_collective_ends_is_the_hosts() -> None:
     rank = cpu()
     call = rank.host(0, 10, name="c10d::allreduce_")

@@ -70,7 +70,9 @@ def test_two_windows_of_one_rank_are_one_rank(tmp_path: Path) -> None:
         assert tables.spans["id"].to_list() == list(range(60))
         assert tables.collectives["id"].to_list() == [0, 1, 2]
         names = tables.spans["name"]
-        assert [names[s] for s in tables.collectives["span"].to_list()] == ["ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*)"] * 3
+        assert [names[s] for s in tables.collectives["span"].to_list()] == [
+            "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*)"
+        ] * 3
         parts = stepscope.breakdown(run).steps
         assert [p.duration_ns for p in parts] == [1_000_000] * 3
         assert parts[0].parts_ns == parts[2].parts_ns

@@ -60,7 +60,10 @@ def test_a_generic_kernel_takes_its_operation_from_the_launching_op_or_has_none(
     document = gpu_trace(0, 1, steps=1)
     if around:
         document["traceEvents"].append(host(around, BASE + 720, 20, "user_annotation"))
-    document["traceEvents"] += [launch(70, BASE + 725, name="hipExtLaunchKernel"), device("ncclDevKernel_Generic(x)", 70, BASE + 740, 50, COMM)]
+    document["traceEvents"] += [
+        launch(70, BASE + 725, name="hipExtLaunchKernel"),
+        device("ncclDevKernel_Generic(x)", 70, BASE + 740, 50, COMM),
+    ]
     with stepscope.read(write(tmp_path / "a.json", document)) as run:
         assert run.tables(0).collectives["op"].to_list() == ["all_reduce", op]
 
@@ -77,7 +80,9 @@ def test_sizes_follow_the_nccl_tests_convention(tmp_path: Path) -> None:
 
 
 def test_other_devices_are_read_as_far_as_they_say(tmp_path: Path) -> None:
-    document = {"traceEvents": [host("urEnqueueKernelLaunch", BASE, 5, "xpu_runtime", correlation=1), host("aten::mm", BASE - 5, 20)]}
+    document = {
+        "traceEvents": [host("urEnqueueKernelLaunch", BASE, 5, "xpu_runtime", correlation=1), host("aten::mm", BASE - 5, 20)]
+    }
     with stepscope.read(write(tmp_path / "rank0.json", document)) as run:
         assert run.info.ranks[0].device == "xpu"
         assert "no device activity recorded" in {g.what for g in run.info.gaps}

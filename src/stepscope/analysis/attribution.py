@@ -81,7 +81,8 @@ def _parts(
         dtype=object,
     )
     part = np.full(len(kind), "", dtype=object)
-    is_op = kind == "op"
+    waits = spans["name"].str.contains("wait_tensor").to_numpy()  # the thread stands in these: what for is found later
+    is_op = (kind == "op") & ~waits
     part[is_op] = compute[phase[is_op]]
     for code, word in ((rules.INPUT, "input_wait"), (rules.CHECKPOINT, "checkpoint")):
         inside = (phase == code) & (is_op | (host.named == code))

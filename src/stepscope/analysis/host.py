@@ -3,13 +3,15 @@
 At each instant, first match:
 
 1. inside a collective's call on that thread: communication, whatever runs inside the call
-2. the innermost span with a part of its own: loader `input_wait`, save `checkpoint`, operator its phase
-3. waiting for a collective: communication
+2. standing for a collective: communication
+3. the innermost span with a part of its own: loader `input_wait`, save `checkpoint`, operator its phase
 4. the rest, waking up after the wait included: `host_bound`
 
-No profiler records the waiting. It is a stretch of the thread that nothing covers (1 and 2) and in which a collective that
-is in flight ends: from the stretch's start, or the collective's arrival, to the collective's end. A collective that ends
-later than the stretch was not waited for in it.
+No profiler records the waiting. It is a stretch in which no operator works at the bottom of the thread's stack, and in
+which a collective that is in flight ends: from the stretch's start, or the collective's arrival, to the collective's end.
+A collective that ends later than the stretch was not waited for in it. The bottom of the stack may be a range of the
+framework or an operator around the collective's own call: FSDP's hooks wait inside `autograd::engine::evaluate_function`,
+and that is not backward work.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 
 from stepscope.analysis.account import Account, split
-from stepscope.analysis.columns import NONE, PART, CollectiveColumns, SpanColumns
+from stepscope.analysis.columns import NONE, PART, CollectiveColumns, Mask, SpanColumns
 from stepscope.analysis.intervals import Intervals
 from stepscope.analysis.timeline import Timeline, overlay
 
@@ -31,15 +33,15 @@ def account(spans: SpanColumns, collectives: CollectiveColumns, main_thread: int
     counted = mine & (spans.part != NONE)
     work = Timeline.innermost(spans.start[counted], spans.end[counted], spans.part[counted])
     calls = _calls(spans, collectives, thread)
-    uncovered = (work.instants() | calls.instants()).gaps(start_ns, end_ns)
-    waits = _waits(collectives, uncovered)
+    standing = (_working(spans, collectives, mine) | calls.instants()).gaps(start_ns, end_ns)
+    waits = _waits(collectives, standing)
     background = Timeline.uniform(Intervals.empty().gaps(start_ns, end_ns), PART["host_bound"])
     cut = collectives.cut
-    parts = overlay(split(calls, cut), work, split(waits, cut), background)
+    parts = overlay(split(calls, cut), split(waits, cut), work, background)
     flying = ~collectives.on_device
     return Account(
         parts=parts.clip(start_ns, end_ns),
-        compute=work.instants(COMPUTE) - calls.instants(),
+        compute=work.instants(COMPUTE) - calls.instants() - waits.instants(),
         communication=Intervals.of(collectives.arrive[flying], collectives.end[flying]),
         waits=Timeline(waits.starts, waits.ends, collectives.row[waits.labels]),
     )
@@ -52,6 +54,19 @@ def _calls(spans: SpanColumns, collectives: CollectiveColumns, thread: int) -> T
     here = (spans.is_host & (spans.thread == thread))[calls]
     places, calls = places[here], calls[here]
     return Timeline.innermost(spans.start[calls], spans.end[calls], places)
+
+
+def _working(spans: SpanColumns, collectives: CollectiveColumns, mine: Mask) -> Intervals:
+    """When the bottom of the thread's stack is an operator at work, or the loader."""
+    loader = spans.part == PART["input_wait"]
+    stack = mine & (spans.is_kind("op", "annotation") | loader)
+    around = np.zeros(len(spans), dtype=bool)
+    row = np.unique(collectives.span[collectives.span != NONE])
+    while len(row := np.unique(spans.parent[row])) and row[-1] != NONE:
+        row = row[row != NONE]
+        around[row] = True
+    works = spans.is_kind("op") & (spans.part != NONE) & ~around
+    return Timeline.innermost(spans.start[stack], spans.end[stack], (works | loader)[stack]).instants([1])
 
 
 def _waits(collectives: CollectiveColumns, uncovered: Intervals) -> Timeline:
