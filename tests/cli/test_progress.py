@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import sys
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -18,16 +19,24 @@ class Terminal(io.StringIO):
         return True
 
 
+Place = Callable[[io.StringIO], io.StringIO]
+
+
 @pytest.fixture
-def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    stream = Terminal()
-    monkeypatch.setattr(sys, "stderr", stream)
+def stderr(monkeypatch: pytest.MonkeyPatch) -> Place:
+    """Puts a stream in the place of stderr: called inside the test, since pytest sets its own between set-up and test."""
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(progress, "PATIENCE_S", 0.05)
-    return stream
+
+    def place(stream: io.StringIO) -> io.StringIO:
+        monkeypatch.setattr(sys, "stderr", stream)
+        return stream
+
+    return place
 
 
-def test_work_that_lasts_gets_a_bar(terminal: Terminal) -> None:
+def test_work_that_lasts_gets_a_bar(stderr: Place) -> None:
+    terminal = stderr(Terminal())
     with progress.Bar("reading") as bar:
         bar.step(1, 4, "/data/\x1b[2J[red]rank1.json")
         patience = time.monotonic() + 20
@@ -40,19 +49,17 @@ def test_work_that_lasts_gets_a_bar(terminal: Terminal) -> None:
     assert "/data/" not in text
 
 
-def test_quick_work_and_quiet_get_none(terminal: Terminal) -> None:
+def test_quick_work_and_quiet_get_none(stderr: Place) -> None:
+    terminal = stderr(Terminal())
     with progress.Bar("reading") as bar:
         bar.step(1, 1, "a")
     with progress.Bar("reading", quiet=True):
-        time.sleep(0.1)
-    time.sleep(0.1)
+        time.sleep(0.5)
     assert terminal.getvalue() == ""
 
 
-def test_no_terminal_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "PATIENCE_S", 0.0)
-    stream = io.StringIO()
-    monkeypatch.setattr(sys, "stderr", stream)
+def test_no_terminal_no_bar(stderr: Place) -> None:
+    stream = stderr(io.StringIO())
     with progress.Bar("reading"):
-        time.sleep(0.05)
+        time.sleep(0.5)
     assert stream.getvalue() == ""
