@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepscope.cli.progress import Bar
-from stepscope.model.errors import BadInput
+from stepscope.model.errors import BadInput, UsageMistake
 
 if TYPE_CHECKING:
     from stepscope.model.breakdown import Breakdown
@@ -33,6 +33,8 @@ class Reading:
         from stepscope.sources.detect import open_run
 
         paths, ranks = expand(words), self.ranks()
+        if (self.marks or ranks) and any((path / "run.json").is_file() for path in paths):
+            raise UsageMistake("--mark and --rank-map are for traces: a .run was read under those of its import; import it again")
         with Bar("reading", self.quiet) as bar:
             return open_run(paths, marks=self.marks, rank_map=ranks, progress=bar.step, jobs=self.jobs, derive=attribute)
 

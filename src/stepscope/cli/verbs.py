@@ -58,12 +58,9 @@ class Verbs(click.Group):
 def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     if not wanted or ctx.resilient_parsing:
         return
-    from importlib.metadata import PackageNotFoundError, version
+    from stepscope import __version__
 
-    try:
-        click.echo(f"stepscope {version('stepscope')}")
-    except PackageNotFoundError:
-        click.echo("stepscope (not installed, run from its source)")
+    click.echo(f"stepscope {__version__}")
     ctx.exit()
 
 
