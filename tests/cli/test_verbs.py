@@ -191,3 +191,11 @@ def test_demo_without_its_recordings_says_what_to_do(call: Call, monkeypatch: An
     end = call("demo")
     assert end.code == 1
     assert end.err.endswith("give two inputs: stepscope demo FIRST SECOND\n")
+
+
+def test_marks_on_a_run_are_refused_not_ignored(call: Call, made: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "run.json").touch()
+    end = call("breakdown", tmp_path, "--mark", "save=checkpoint")
+    assert end.code == 2
+    assert "import it again" in end.err
+    assert "paths" not in made
