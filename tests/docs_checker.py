@@ -3,6 +3,9 @@
 A ```console block whose lines start with `$ stepscope` is run in bash, a ```python block with `>>>` by doctest; other blocks
 are left alone. In what a block shows, a line `...` stands for any lines, none included. The examples of one page share a
 folder, so one may read what an earlier one wrote. `<!-- not executed: reason -->` on the line before a block leaves it out.
+
+`python -m tests.docs_checker [--write] [PAGE...]` does it from the command line, for README.md and docs/ unless pages are
+named; with `--write` what is printed goes into the pages (`docs_writer`).
 """
 
 from __future__ import annotations
@@ -127,11 +130,12 @@ def examples(block: Block) -> list[Example]:
 
 def run(command: str, folder: Path) -> tuple[str, ...]:
     """What a terminal would show of the command: stdout and stderr together, without colour, 100 columns wide."""
+    path = os.pathsep.join(p for p in sys.path if p)  # absolute, so that the example finds the package from any folder
     script = f'stepscope() {{ "$PYTHON_OF_TESTS" -m stepscope "$@"; }}\n{command}'
     done = subprocess.run(
         ["bash", "-c", script],
         cwd=folder,
-        env={**os.environ, **SCREEN, "PYTHON_OF_TESTS": sys.executable},
+        env={**os.environ, **SCREEN, "PYTHONPATH": path, "PYTHON_OF_TESTS": sys.executable},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -192,3 +196,21 @@ def _trimmed(lines: list[str] | tuple[str, ...]) -> tuple[str, ...]:
     while end and not lines[end - 1].strip():
         end -= 1
     return tuple(lines[:end])
+
+
+def main(arguments: list[str]) -> int:
+    """Checks the pages, or writes them; 1 where something is left to mend."""
+    from tests.docs_writer import ROOT, scratch, write_page
+
+    writing = "--write" in arguments
+    named = [Path(word) for word in arguments if word != "--write"]
+    wrong: list[str] = []
+    for page in named or [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]:
+        with scratch() as folder:
+            wrong += write_page(page, folder) if writing else check_page(page, folder).wrong or []
+    print("\n".join(wrong) if wrong else "nothing to mend")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
