@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from stepscope.model.place import Place
+
 if TYPE_CHECKING:
     from stepscope.model.spans import RankTables
 
@@ -39,6 +41,7 @@ class RankInfo(msgspec.Struct):
     """One rank as its files describe it.
 
     `identified_by` is one of distributed_info, collective_metadata, file_name, rank_map, only_file, simulated, recorder.
+    `place` is what --hosts said, `host` its node, or the one that the trace names.
     `device` is cuda, hip, xpu, mtia, other or cpu (no device work recorded). `recorded` names what the profiler wrote
     (`device_kernels`, `shapes`, `python_stacks`, `memory`, `collective_metadata`, …); `steps` are those of the attribution.
     """
@@ -47,6 +50,7 @@ class RankInfo(msgspec.Struct):
     identified_by: str
     files: list[str] = []
     host: str | None = None
+    place: Place | None = None
     device: str = "cpu"
     device_name: str | None = None
     main_thread: int | None = None
