@@ -40,10 +40,10 @@ def read(
     """
     from pathlib import Path
 
-    from stepscope.analysis.attribution import attribute
+    from stepscope.analysis.attribution import RULES
     from stepscope.sources.detect import open_run
 
-    return open_run([Path(p) for p in paths], derive=attribute, marks=marks, rank_map=rank_map, jobs=jobs)
+    return open_run([Path(p) for p in paths], rules=RULES, marks=marks, rank_map=rank_map, jobs=jobs)
 
 
 def breakdown(run: Run) -> Breakdown:

@@ -156,6 +156,10 @@ class Held:
     def tables(self, rank: int) -> RankTables:
         return self._tables[rank]
 
+    def collectives(self) -> pl.DataFrame:
+        frames = [t.collectives.with_columns(rank=pl.lit(rank, dtype=pl.Int64)) for rank, t in self._tables.items()]
+        return pl.concat(frames) if frames else empty(COLLECTIVES)
+
 
 def run_of(*ranks: Rank | RankTables, **info: Any) -> Run:
     """These ranks as a Run."""

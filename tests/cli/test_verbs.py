@@ -92,7 +92,7 @@ def test_marks_rank_map_and_jobs_reach_the_reader(call: Call, made: dict[str, An
     assert made["marks"] == (("save_.*", "checkpoint"), ("a=b", "input"))
     assert made["rank_map"] == {"rank0.json": 7}
     assert made["jobs"] == 3
-    assert callable(made["derive"])
+    assert callable(made["rules"].derive)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import stepscope
-from stepscope.analysis.attribution import attribute
+from stepscope.analysis.attribution import RULES
 from stepscope.model.errors import BadInput, OutputRefused
 from stepscope.model.run import Run
 from stepscope.sources.detect import import_run
@@ -142,7 +142,7 @@ def test_processes_give_what_one_process_gives(tmp_path: Path) -> None:
 
 def test_a_run_reads_back_as_it_was_written(tmp_path: Path) -> None:
     write(tmp_path / "t" / "rank0.json", gpu_trace(0, 1))
-    made = import_run([tmp_path / "t"], tmp_path / "x.run", derive=attribute)
+    made = import_run([tmp_path / "t"], tmp_path / "x.run", rules=RULES)
     again = stepscope.read(tmp_path / "x.run")
     assert again.info == made.info
     with stepscope.read(tmp_path / "t") as fresh:
@@ -151,22 +151,22 @@ def test_a_run_reads_back_as_it_was_written(tmp_path: Path) -> None:
     plain = pl.read_parquet(tmp_path / "x.run" / "spans" / "rank-0.parquet")
     assert plain["start_ns"].dtype == pl.Int64
     with pytest.raises(OutputRefused, match="exists already"):
-        import_run([tmp_path / "t"], tmp_path / "x.run", derive=attribute)
-    import_run([tmp_path / "t"], tmp_path / "x.run", derive=attribute, force=True)
+        import_run([tmp_path / "t"], tmp_path / "x.run", rules=RULES)
+    import_run([tmp_path / "t"], tmp_path / "x.run", rules=RULES, force=True)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["t", "x.run"]
 
 
 def test_a_folder_that_is_no_run_is_never_replaced(tmp_path: Path) -> None:
     source = write(tmp_path / "t" / "rank0.json", gpu_trace(0, 1))
     with pytest.raises(OutputRefused, match="not a run"):
-        import_run([source], tmp_path / "t", derive=attribute, force=True)
+        import_run([source], tmp_path / "t", rules=RULES, force=True)
     assert source.exists()
 
 
 def test_a_run_from_a_stranger_is_not_trusted(tmp_path: Path) -> None:
     write(tmp_path / "t" / "rank0.json", gpu_trace(0, 1))
     run = tmp_path / "x.run"
-    import_run([tmp_path / "t"], run, derive=attribute)
+    import_run([tmp_path / "t"], run, rules=RULES)
     spans = run / "spans" / "rank-0.parquet"
     moved = spans.rename(tmp_path / "elsewhere.parquet")
     spans.symlink_to(moved)

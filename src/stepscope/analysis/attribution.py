@@ -10,11 +10,12 @@ import polars as pl
 
 from stepscope.analysis import rules
 from stepscope.analysis.copies import batch_copies
+from stepscope.analysis.matching import match_collectives
 from stepscope.analysis.phases import Hosts, phases
 from stepscope.analysis.steps import find_steps, step_of
 from stepscope.analysis.unit_ranges import unit_codes
 from stepscope.model.run import Gap
-from stepscope.model.spans import ATTRIBUTION, Attributed, Marks, RankTables, conform
+from stepscope.model.spans import ATTRIBUTION, Attributed, Marks, RankTables, Rules, conform
 from stepscope.model.words import PHASES
 
 _LAYER_BY_KIND = {"runtime": "L4", "kernel": "L4", "collective": "L5", "memset": "L9", "python": "L1", "annotation": "L1"}
@@ -59,6 +60,10 @@ def attribute(tables: RankTables, marks: Marks = ()) -> Attributed:
     frame = conform(frame, ATTRIBUTION)
     gaps += _unlinked(tables, phase)
     return Attributed(frame, _collectives(tables, frame), steps, gaps)
+
+
+RULES = Rules(derive=attribute, match=match_collectives)
+"""The rules that every import is handed."""
 
 
 def _operators(tables: RankTables, parent: rules.Codes) -> rules.Codes:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from stepscope.analysis import device, host, overlap
 from stepscope.analysis.account import Account
-from stepscope.analysis.collectives import unmatched
+from stepscope.analysis.arrivals import arrivals
 from stepscope.analysis.columns import CollectiveColumns, SpanColumns, Transfers
 from stepscope.analysis.units import Gathers
-from stepscope.model.breakdown import Breakdown, Collective, Communication, StepParts
+from stepscope.model.breakdown import Breakdown, Communication, StepParts
 from stepscope.model.run import RankInfo, Run, Step
 from stepscope.model.spans import RankTables
 from stepscope.model.words import PARTS
@@ -21,29 +21,29 @@ STEP_MARKER = "ProfilerStep#"
 NO_TRANSFERS: Transfers = {}
 
 
-def breakdown(run: Run, transfers: Transfers = NO_TRANSFERS) -> Breakdown:
+def breakdown(run: Run, transfers: Transfers | None = None) -> Breakdown:
     """Parts of each rank's steps, communication, groups, collectives and units of a run.
 
-    `transfers` holds, for each rank and collective (its id in the rank's table), the ns of its transfer; communication
-    without it is `comm_unsplit`. Raises BadInput where a table of the run cannot be read.
+    `transfers` replaces what the arrivals tell of each rank's collectives (ns by id). One whose transfer cannot be known,
+    since peers are absent, is `comm_unsplit`. Raises BadInput where a table of the run cannot be read.
     """
+    found = arrivals(run)
+    known = found.transfers if transfers is None else transfers
     steps: list[StepParts] = []
     communication: list[Communication] = []
-    collectives: list[Collective] = []
     gathers = Gathers()
     for rank in run.ranks:
         tables = run.tables(rank)
         spans = SpanColumns.of(tables)
-        account = account_for(tables, spans, transfers)
+        account = account_for(tables, spans, known)
         steps += _steps(tables, spans, account)
         communication.append(overlap.communication(rank, tables.info.windows, account.compute, account.communication))
-        collectives += unmatched(tables, len(collectives))
         gathers.add(tables, account)
     return Breakdown(
         steps=tuple(steps),
         communication=tuple(communication),
         groups=tuple(run.info.groups),
-        collectives=tuple(collectives),
+        collectives=found.collectives,
         units=gathers.means(),
         gaps=tuple(run.info.gaps),
     )

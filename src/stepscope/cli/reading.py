@@ -29,24 +29,24 @@ class Reading:
 
     def open(self, words: Sequence[str]) -> Run:
         """A .run folder, or raw input imported into a folder that goes away with the Run: use it in a `with`."""
-        from stepscope.analysis.attribution import attribute
+        from stepscope.analysis.attribution import RULES
         from stepscope.sources.detect import open_run
 
         paths, ranks = expand(words), self.ranks()
         if (self.marks or ranks) and any((path / "run.json").is_file() for path in paths):
             raise UsageMistake("--mark and --rank-map are for traces: a .run was read under those of its import; import it again")
         with Bar("reading", self.quiet) as bar:
-            return open_run(paths, marks=self.marks, rank_map=ranks, progress=bar.step, jobs=self.jobs, derive=attribute)
+            return open_run(paths, marks=self.marks, rank_map=ranks, progress=bar.step, jobs=self.jobs, rules=RULES)
 
     def into(self, words: Sequence[str], out: Path, force: bool) -> Run:
         """The Run folder `out` made from raw input; raises OutputRefused where it exists and `force` is not given."""
-        from stepscope.analysis.attribution import attribute
+        from stepscope.analysis.attribution import RULES
         from stepscope.sources.detect import import_run
 
         paths, ranks = expand(words), self.ranks()
         with Bar("reading", self.quiet) as bar:
             return import_run(
-                paths, out, force=force, marks=self.marks, rank_map=ranks, progress=bar.step, jobs=self.jobs, derive=attribute
+                paths, out, force=force, marks=self.marks, rank_map=ranks, progress=bar.step, jobs=self.jobs, rules=RULES
             )
 
     def break_down(self, run: Run) -> Breakdown:

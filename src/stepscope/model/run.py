@@ -15,9 +15,20 @@ import msgspec
 from stepscope.model.place import Place
 
 if TYPE_CHECKING:
+    import numpy as np
+    import polars as pl
+    from numpy.typing import NDArray
+
     from stepscope.model.spans import RankTables
 
+    IntArray = NDArray[np.int64]
+
 SCHEMA = "run/1"
+
+
+def host_of(info: RankInfo) -> str:
+    """The host whose clock a rank's times are on; a rank whose host nobody names stands for itself."""
+    return info.host or f"rank {info.rank}"
 
 
 class Gap(msgspec.Struct, frozen=True):
@@ -64,13 +75,37 @@ class RankInfo(msgspec.Struct):
     versions: dict[str, str] = {}
 
 
+class HostClock(msgspec.Struct, frozen=True):
+    """One host's clock against the run's: it shows `offset_ns` more at the reference time and gains `drift_ppm` on it.
+
+    Hosts of one `component` can be compared; those of another share no group with them and cannot. `residual_ns` is what
+    the offset does not explain (95 % of the ends it was found from lie within it), 0 where ranks share the clock itself.
+    """
+
+    offset_ns: int = 0
+    drift_ppm: float = 0.0
+    residual_ns: int = 0
+    component: int = 0
+
+
 class Clock(msgspec.Struct):
-    """Clock alignment: `aligned` None where it was not attempted, `residual_ns` null where unknown."""
+    """Clock alignment of the hosts. `aligned` is None with a single rank, False where some hosts cannot be compared."""
 
     aligned: bool | None = None
-    residual_ns: int | None = None
-    offsets_ns: dict[str, int] = {}
-    drift_ppm: dict[str, float] = {}
+    residual_ns: int | None = None  # the largest of the aligned hosts; null where nothing is aligned
+    reference_ns: int = 0  # the time on the run's clock at which the offsets hold
+    hosts: dict[str, HostClock] = {}
+
+    def to_common(self, host: str, times: IntArray) -> IntArray:
+        """Times (int64 ns) of that host's clock on the common one; unchanged where the host is not aligned."""
+        own = self.hosts.get(host)
+        if own is None:
+            return times
+        since = times - (self.reference_ns + own.offset_ns)
+        # d = drift * common time: common = since / (1 + drift), exact in float64 as the correction alone is rounded
+        gained = (since * (own.drift_ppm * 1e-6 / (1 + own.drift_ppm * 1e-6))).round().astype("int64") if own.drift_ppm else 0
+        common: IntArray = times - own.offset_ns - gained
+        return common
 
 
 class Group(msgspec.Struct, frozen=True):
@@ -126,6 +161,13 @@ class Run:
         from stepscope.model.store import load_rank
 
         return load_rank(self, rank)
+
+    def collectives(self) -> pl.DataFrame:
+        """Collectives of all ranks, by COLLECTIVES."""
+        from stepscope.model.spans import COLLECTIVES
+        from stepscope.model.store import read_table
+
+        return read_table(self.path, "collectives.parquet", COLLECTIVES)
 
     def __iter__(self) -> Iterator[RankTables]:
         for rank in self.ranks:

@@ -15,7 +15,7 @@ import polars as pl
 from stepscope.model import words
 
 if TYPE_CHECKING:
-    from stepscope.model.run import Gap, RankInfo, Step
+    from stepscope.model.run import Gap, RankInfo, RunInfo, Step
 
 Schema = Mapping[str, pl.DataType | type[pl.DataType]]
 
@@ -80,6 +80,9 @@ COLLECTIVES: Final[Schema] = {
     "step": pl.Int64,
     "unit": pl.String,
     "pass": pl.Enum(words.PASSES),
+    "match": pl.Int64,  # the collective itself: the same number on every rank that took part
+    "expected": pl.Int64,  # ranks that take part in it; null where neither group nor world size is known
+    "matched_by": pl.Enum(words.MATCHES),
 }
 """One row per collective that this rank took part in."""
 
@@ -120,7 +123,19 @@ Marks = Sequence[tuple[str, str]]
 """The user's own names for phases: (regular expression, word of PHASES)."""
 
 Derive = Callable[[RankTables, Marks], Attributed]
-"""The attribution that sources are handed: they know no rules of their own."""
+"""The attribution of one rank: step, phase, unit, layer and part of every span."""
+
+
+Match = Callable[[pl.DataFrame, "RunInfo"], pl.DataFrame]
+"""The matching across ranks: COLLECTIVES of all ranks in, the same rows with `match`, `expected`, `matched_by` out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a source is handed by its caller: it reads files and knows no rules of its own."""
+
+    derive: Derive
+    match: Match
 
 
 def empty(schema: Schema) -> pl.DataFrame:

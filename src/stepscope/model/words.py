@@ -49,6 +49,9 @@ DEVICE_WORK: Final = ("kernel", "collective", "memcpy", "memset")
 HOST_KINDS: Final = ("op", "annotation", "runtime", "python")
 
 LANES: Final = ("host", "device")
+MATCHES: Final = ("sequence", "order", "order_with_gaps", "alone")
+"""How a collective was matched across ranks, the surest first: by sequence number, by order, by order with losses, not."""
+
 PASSES: Final = ("forward", "backward")
 
 # Bits of the column `flags` of the span table.

@@ -15,7 +15,7 @@ from typing import Final
 
 from stepscope.model.errors import BadInput
 from stepscope.model.run import Gap, Run
-from stepscope.model.spans import Derive, Marks
+from stepscope.model.spans import Marks, Rules
 from stepscope.model.store import Staging, load
 from stepscope.sources.kineto.importer import import_traces
 from stepscope.sources.kineto.pool import Progress
@@ -29,7 +29,7 @@ MAX_MAP_BYTES: Final = 64 << 20
 def open_run(
     paths: Sequence[Path],
     *,
-    derive: Derive,
+    rules: Rules,
     marks: Marks = (),
     rank_map: Mapping[str, int] | None = None,
     jobs: int | None = None,
@@ -43,7 +43,7 @@ def open_run(
     try:
         folder = Path(owner.name) / "imported.run"
         folder.mkdir()
-        import_traces(files, folder, derive=derive, marks=marks, rank_map=rank_map, jobs=jobs, progress=progress, skipped=skipped)
+        import_traces(files, folder, rules=rules, marks=marks, rank_map=rank_map, jobs=jobs, progress=progress, skipped=skipped)
         return load(folder, owner)
     except BaseException:
         owner.cleanup()
@@ -54,7 +54,7 @@ def import_run(
     paths: Sequence[Path],
     out: Path,
     *,
-    derive: Derive,
+    rules: Rules,
     force: bool = False,
     marks: Marks = (),
     rank_map: Mapping[str, int] | None = None,
@@ -68,7 +68,7 @@ def import_run(
     files, skipped = trace_files(paths)
     with stage:
         import_traces(
-            files, stage.folder, derive=derive, marks=marks, rank_map=rank_map, jobs=jobs, progress=progress, skipped=skipped
+            files, stage.folder, rules=rules, marks=marks, rank_map=rank_map, jobs=jobs, progress=progress, skipped=skipped
         )
         stage.commit()
     return load(out)

@@ -16,8 +16,9 @@ import polars as pl
 
 from stepscope.model.errors import BadInput
 from stepscope.model.run import Gap, Group, RankInfo, RunInfo
-from stepscope.model.spans import Derive, Marks
+from stepscope.model.spans import Marks, Rules
 from stepscope.model.store import save_info, write_table
+from stepscope.sources.clock import align
 from stepscope.sources.kineto.pool import Progress, processes, run
 from stepscope.sources.kineto.stamps import NOT_A_TIME, to_ns
 from stepscope.sources.kineto.stream import TraceStream
@@ -31,7 +32,7 @@ def import_traces(
     files: Sequence[Path],
     folder: Path,
     *,
-    derive: Derive,
+    rules: Rules,
     marks: Marks = (),
     rank_map: Mapping[str, int] | None = None,
     jobs: int | None = None,
@@ -40,7 +41,7 @@ def import_traces(
 ) -> RunInfo:
     """Reads `files` into `folder` (which exists and is empty). Raises BadInput where no file can be read or two contradict."""
     origin = _origin(files)
-    name = f"{derive.__module__}:{derive.__qualname__}"
+    name = f"{rules.derive.__module__}:{rules.derive.__qualname__}"
     work = [
         Job(str(f), i, str(folder), origin, name, [(pattern, phase) for pattern, phase in marks], dict(rank_map or {}))
         for i, f in enumerate(files)
@@ -51,7 +52,7 @@ def import_traces(
     if not parts:
         raise BadInput(bad[0] if len(bad) == 1 else f"{bad[0]} (and {len(bad) - 1} more files)")
     gaps = [*skipped, *(Gap("file not read", (), error) for error in bad)]
-    return _assemble(parts, folder, origin, gaps)
+    return _assemble(parts, folder, origin, gaps, rules)
 
 
 def _origin(files: Sequence[Path]) -> int:
@@ -68,12 +69,12 @@ def _origin(files: Sequence[Path]) -> int:
         times = times[(times != NOT_A_TIME) & (times > 0)]
         if len(times):
             base = _BASE.search(first) or _BASE.search(last)
-            start = int(times.min()) + (int(base.group(1)) if base and len(base.group(1)) < 19 else 0)
+            start = int(times.min()) + (int(base.group(1)) if base and len(base.group(1)) < 20 else 0)
             return start // 1_000_000_000 * 1_000_000_000
     return 0
 
 
-def _assemble(parts: list[Part], folder: Path, origin: int, gaps: list[Gap]) -> RunInfo:
+def _assemble(parts: list[Part], folder: Path, origin: int, gaps: list[Gap], rules: Rules) -> RunInfo:
     _name_lone_files(parts)
     ranks: dict[int, list[Part]] = {}
     for part in sorted(parts, key=lambda p: (p.info.rank, p.info.windows[0])):
@@ -94,10 +95,12 @@ def _assemble(parts: list[Part], folder: Path, origin: int, gaps: list[Gap]) -> 
         world_size=world,
         ranks=infos,
         missing_ranks=_missing(world, ranks),
-        groups=_groups(parts, gaps),
-        gaps=_merge_gaps(gaps),
+        groups=_groups(parts),
     )
-    save_info(folder, info, pl.concat(collectives), pl.concat(signals))
+    matched = rules.match(pl.concat(collectives), info)
+    info.clock, apart = align(matched, info)
+    info.gaps = _merge_gaps([*gaps, *apart])
+    save_info(folder, info, matched, pl.concat(signals))
     for left in (folder / "parts").iterdir():
         left.unlink()
     (folder / "parts").rmdir()
@@ -196,7 +199,7 @@ def _missing_facts(infos: list[RankInfo], world: int | None) -> list[Gap]:
     return gaps
 
 
-def _groups(parts: list[Part], gaps: list[Gap]) -> list[Group]:
+def _groups(parts: list[Part]) -> list[Group]:
     """Process groups by name; one name with several sets of ranks (one per part of the mesh) gets a suffix."""
     found: dict[str, list[Group]] = {}
     for group in (g for p in parts for g in p.groups):
