@@ -23,3 +23,14 @@ def shared() -> Path:
 def demo_dir() -> Path:
     """The recordings in this repository: `healthy` and `slow-rank`, four ranks each."""
     return ROOT / "demo"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--campaign N`: how many random damages the fuzz tests try, beside the sample that always runs."""
+    parser.addoption("--campaign", type=int, default=0, help="random damages to try in the fuzz tests (default: a sample)")
+
+
+@pytest.fixture(scope="session")
+def campaign(request: pytest.FixtureRequest) -> int:
+    """How long a fuzz campaign was asked for."""
+    return int(request.config.getoption("--campaign"))
