@@ -30,20 +30,26 @@ def read(
     *paths: str | PathLike[str],
     marks: Sequence[tuple[str, str]] = (),
     rank_map: Mapping[str, int] | None = None,
+    hosts: str | PathLike[str] | None = None,
     jobs: int | None = None,
 ) -> Run:
     """The Run behind paths: a `.run` folder, or profiler traces (files, folders, globs), imported on the fly.
 
     `marks` are (regular expression, phase) pairs for loops that name their phases themselves; `rank_map` gives file names
-    a rank where the traces do not; `jobs` is the number of files read at once. The Run is a context manager: closing it
-    removes what was imported. Raises StepscopeError.
+    a rank where the traces do not; `hosts` is a file that says where each rank runs; `jobs` is the number of files read at
+    once. The Run is a context manager: closing it removes what was imported. Raises StepscopeError.
     """
     from pathlib import Path
 
     from stepscope.analysis.attribution import RULES
     from stepscope.sources.detect import open_run
 
-    return open_run([Path(p) for p in paths], rules=RULES, marks=marks, rank_map=rank_map, jobs=jobs)
+    places = None
+    if hosts is not None:
+        from stepscope.sources.hosts import read_hosts
+
+        places = read_hosts(Path(hosts))
+    return open_run([Path(p) for p in paths], rules=RULES, marks=marks, rank_map=rank_map, hosts=places, jobs=jobs)
 
 
 def breakdown(run: Run) -> Breakdown:

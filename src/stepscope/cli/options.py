@@ -47,11 +47,13 @@ def inputs(function: Function) -> Function:
 
 
 def reading(function: Function) -> Function:
-    """--mark, --rank-map, --jobs and --quiet as `reading: Reading`."""
+    """--mark, --rank-map, --hosts, --jobs and --quiet as `reading: Reading`."""
 
     @functools.wraps(function)
-    def gathered(marks: Sequence[Mark], rank_map: Path | None, jobs: int | None, quiet: bool, **rest: Any) -> Any:
-        return function(reading=Reading(tuple(marks), rank_map, jobs, quiet), **rest)
+    def gathered(
+        marks: Sequence[Mark], rank_map: Path | None, hosts: Path | None, jobs: int | None, quiet: bool, **rest: Any
+    ) -> Any:
+        return function(reading=Reading(tuple(marks), rank_map, jobs, quiet, hosts), **rest)
 
     mark = "Spans whose name matches belong to that phase, one of " + ", ".join(PHASES) + "; may be repeated."
     return _with(
@@ -62,6 +64,12 @@ def reading(function: Function) -> Function:
             type=click.Path(path_type=Path),
             metavar="FILE",
             help="Which file is which rank: a JSON object, or lines `file rank`.",
+        ),
+        click.option(
+            "--hosts",
+            type=click.Path(path_type=Path),
+            metavar="FILE",
+            help="Which rank sits where: a hostfile, lines `rank node [gpu] [nic]`, Slurm's or kubectl's output.",
         ),
         click.option("-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Files read at once (default: one per core)."),
         quiet_option,

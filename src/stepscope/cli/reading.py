@@ -14,39 +14,53 @@ from stepscope.model.errors import BadInput, UsageMistake
 if TYPE_CHECKING:
     from stepscope.model.breakdown import Breakdown
     from stepscope.model.run import Run
+    from stepscope.sources.placement import Placement
 
 Mark = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """`marks` are (regular expression, phase); `rank_map` says which file is which rank; `jobs` None: one per core."""
+    """`marks` are (regular expression, phase); `rank_map` says which file is which rank, `hosts` where each rank runs.
+
+    `jobs` None: one per core.
+    """
 
     marks: tuple[Mark, ...] = ()
     rank_map: Path | None = None
     jobs: int | None = None
     quiet: bool = False
+    hosts: Path | None = None
 
     def open(self, words: Sequence[str]) -> Run:
         """A .run folder, or raw input imported into a folder that goes away with the Run: use it in a `with`."""
         from stepscope.analysis.attribution import RULES
         from stepscope.sources.detect import open_run
 
-        paths, ranks = expand(words), self.ranks()
-        if (self.marks or ranks) and any((path / "run.json").is_file() for path in paths):
-            raise UsageMistake("--mark and --rank-map are for traces: a .run was read under those of its import; import it again")
+        paths, ranks, places = expand(words), self.ranks(), self.places()
+        if (self.marks or ranks or places) and any((path / "run.json").is_file() for path in paths):
+            which = "--mark, --rank-map and --hosts are for traces"
+            raise UsageMistake(f"{which}: a .run was read under those of its import; import it again")
         with Bar("reading", self.quiet) as bar:
-            return open_run(paths, marks=self.marks, rank_map=ranks, progress=bar.step, jobs=self.jobs, rules=RULES)
+            return open_run(paths, marks=self.marks, rank_map=ranks, hosts=places, progress=bar.step, jobs=self.jobs, rules=RULES)
 
     def into(self, words: Sequence[str], out: Path, force: bool) -> Run:
         """The Run folder `out` made from raw input; raises OutputRefused where it exists and `force` is not given."""
         from stepscope.analysis.attribution import RULES
         from stepscope.sources.detect import import_run
 
-        paths, ranks = expand(words), self.ranks()
+        paths, ranks, places = expand(words), self.ranks(), self.places()
         with Bar("reading", self.quiet) as bar:
             return import_run(
-                paths, out, force=force, marks=self.marks, rank_map=ranks, progress=bar.step, jobs=self.jobs, rules=RULES
+                paths,
+                out,
+                force=force,
+                marks=self.marks,
+                rank_map=ranks,
+                hosts=places,
+                progress=bar.step,
+                jobs=self.jobs,
+                rules=RULES,
             )
 
     def break_down(self, run: Run) -> Breakdown:
@@ -61,6 +75,12 @@ class Reading:
         from stepscope.cli.rank_map import read_rank_map
 
         return read_rank_map(self.rank_map) if self.rank_map else None
+
+    def places(self) -> Placement | None:
+        """What the hosts file says; None without one. Raises BadInput."""
+        from stepscope.sources.hosts import read_hosts
+
+        return read_hosts(self.hosts) if self.hosts else None
 
 
 def expand(words: Sequence[str]) -> list[Path]:

@@ -144,6 +144,7 @@ def _rank(r: RankInfo) -> Document:
         "identified_by": r.identified_by,
         "files": r.files,
         "host": r.host,
+        "place": None if r.place is None else {"node": r.place.node, "gpu": r.place.gpu, "nic": r.place.nic},
         "device": r.device,
         "device_name": r.device_name,
         "steps": [{"step": s.step, "complete": s.complete, "duration_s": seconds(s.end_ns - s.start_ns)} for s in r.steps],

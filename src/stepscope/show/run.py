@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from stepscope.model.place import place_name
 from stepscope.model.run import RankInfo, RunInfo
 from stepscope.model.table import Column, Table
 from stepscope.show import units
@@ -123,16 +124,17 @@ def _facts(info: RunInfo) -> Table:
 def _rank_table(info: RunInfo) -> Table:
     shown_ranks = info.ranks if len(info.ranks) <= ALL_RANKS else info.ranks[:FIRST_RANKS]
     unit = units.time_unit(_window(r) for r in shown_ranks)
-    names = ("rank", "device", "host", f"window {unit.name}", "steps", "events", "repaired", "dropped", "clipped", "file")
+    where = "place" if any(r.place for r in shown_ranks) else "host"
+    names = ("rank", "device", where, f"window {unit.name}", "steps", "events", "repaired", "dropped", "clipped", "file")
     right = (True, False, False, True, True, True, True, True, True, False)
     rows = [
-        (str(r.rank), r.device_name or r.device, r.host, unit.cell(_window(r)), str(len(r.steps)), *_counts(r), _files(r))
+        (str(r.rank), r.device_name or r.device, _where(r), unit.cell(_window(r)), str(len(r.steps)), *_counts(r), _files(r))
         for r in shown_ranks
     ]
     keep = [
         i
         for i, name in enumerate(names)
-        if name not in ("host", "repaired", "dropped", "clipped") or any(row[i] not in (None, "0") for row in rows)
+        if name not in (where, "repaired", "dropped", "clipped") or any(row[i] not in (None, "0") for row in rows)
     ]
     left = len(info.ranks) - len(shown_ranks)
     notes = (f"{units.count(left, 'rank')} more: see --format json",) if left else ()
@@ -142,6 +144,11 @@ def _rank_table(info: RunInfo) -> Table:
 
 def _window(rank: RankInfo) -> int:
     return sum(end - start for start, end in rank.windows)
+
+
+def _where(rank: RankInfo) -> str | None:
+    known = rank.place is not None and rank.place.gpu is not None
+    return place_name(rank.rank, rank.place) if known else rank.host
 
 
 def _counts(rank: RankInfo) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from stepscope.model.store import Staging, load
 from stepscope.sources.kineto.importer import import_traces
 from stepscope.sources.kineto.pool import Progress
 from stepscope.sources.kineto.stream import TraceStream
+from stepscope.sources.placement import Placement
 
 _TRACE_NAME: Final = re.compile(r"\.json(?:\.gz)?$|\.pt\.trace(?:\.gz)?$", re.IGNORECASE)
 MAX_FILES: Final = 200_000
@@ -32,6 +33,7 @@ def open_run(
     rules: Rules,
     marks: Marks = (),
     rank_map: Mapping[str, int] | None = None,
+    hosts: Placement | None = None,
     jobs: int | None = None,
     progress: Progress | None = None,
 ) -> Run:
@@ -43,7 +45,9 @@ def open_run(
     try:
         folder = Path(owner.name) / "imported.run"
         folder.mkdir()
-        import_traces(files, folder, rules=rules, marks=marks, rank_map=rank_map, jobs=jobs, progress=progress, skipped=skipped)
+        import_traces(
+            files, folder, rules=rules, marks=marks, rank_map=rank_map, hosts=hosts, jobs=jobs, progress=progress, skipped=skipped
+        )
         return load(folder, owner)
     except BaseException:
         owner.cleanup()
@@ -58,6 +62,7 @@ def import_run(
     force: bool = False,
     marks: Marks = (),
     rank_map: Mapping[str, int] | None = None,
+    hosts: Placement | None = None,
     jobs: int | None = None,
     progress: Progress | None = None,
 ) -> Run:
@@ -68,7 +73,15 @@ def import_run(
     files, skipped = trace_files(paths)
     with stage:
         import_traces(
-            files, stage.folder, rules=rules, marks=marks, rank_map=rank_map, jobs=jobs, progress=progress, skipped=skipped
+            files,
+            stage.folder,
+            rules=rules,
+            marks=marks,
+            rank_map=rank_map,
+            hosts=hosts,
+            jobs=jobs,
+            progress=progress,
+            skipped=skipped,
         )
         stage.commit()
     return load(out)

@@ -7,8 +7,8 @@ nodes costs nothing.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from itertools import product
-from math import prod
 from typing import Final
 
 MAX_NODES: Final = 1 << 17
@@ -16,7 +16,12 @@ MAX_RANKS: Final = 1 << 20
 
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9_])?")
 _RANGE: Final = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?")
-_SPLIT: Final = re.compile(r",(?![^\[]*\])")  # commas outside brackets
+_BRACKETS: Final = re.compile(r"\[([^\[\]]*)\]")
+
+Bounds = tuple[int, int, int]
+"""First number, last number, digits."""
+
+Piece = str | list[Bounds]
 
 
 class WrongList(Exception):
@@ -26,11 +31,13 @@ class WrongList(Exception):
 def expand(text: str) -> list[str]:
     """The nodes of a list, in its order. Raises WrongList for what is none, or too long."""
     nodes: list[str] = []
-    for item in _SPLIT.split(text):
-        pieces = [_pieces(item, part) for part in re.split(r"(\[[^\[\]]*\])", item) if part]
-        if len(nodes) + prod(len(piece) for piece in pieces) > MAX_NODES:
-            raise WrongList(f"{item[:60]!r} stands for more than {MAX_NODES:,} nodes; check the range")
-        nodes += [node_name("".join(chosen)) for chosen in product(*pieces)]
+    for item in _items(text):
+        count = len(nodes) + 1
+        for piece in item:
+            count += (_count(piece) - 1) * (count - len(nodes))
+            if count > MAX_NODES:
+                raise WrongList(f"stands for more than {MAX_NODES:,} nodes; check the ranges")
+        nodes += [node_name("".join(chosen)) for chosen in product(*(_written(piece) for piece in item))]
     return nodes
 
 
@@ -41,17 +48,34 @@ def node_name(word: str) -> str:
     return word
 
 
-def _pieces(item: str, part: str) -> list[str]:
-    """`node` as itself, `[01-04,07]` as its numbers."""
-    if not part.startswith("["):
-        return [part]
-    bounds: list[tuple[int, int, int]] = []
-    for word in part[1:-1].split(","):
-        match = _RANGE.fullmatch(word)
-        low, high = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
-        if match is None or high < low:
-            raise WrongList(f"{item[:60]!r}: {word[:40]!r} is no range; write for example node[01-04,07]")
-        bounds.append((low, high, len(match[1])))
-    if sum(high - low + 1 for low, high, _ in bounds) > MAX_NODES:
-        raise WrongList(f"{item[:60]!r} stands for more than {MAX_NODES:,} nodes; check the range")
-    return [f"{number:0{width}}" for low, high, width in bounds for number in range(low, high + 1)]
+def _items(text: str) -> Iterator[list[Piece]]:
+    """Each item between commas as its pieces: text, and bounds of what stands in brackets."""
+    item: list[Piece] = []
+    for place, part in enumerate(_BRACKETS.split(text)):
+        if place % 2:
+            item.append([_bounds(word) for word in part.split(",")])
+            continue
+        first, *others = part.split(",")
+        item.append(first.strip())
+        for word in others:
+            yield item
+            item = [word.strip()]
+    yield item
+
+
+def _bounds(word: str) -> Bounds:
+    match = _RANGE.fullmatch(word.strip())
+    low, high = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+    if match is None or high < low:
+        raise WrongList(f"{word[:40]!r} is no range; write for example node[01-04,07]")
+    return low, high, len(match[1])
+
+
+def _count(piece: Piece) -> int:
+    return 1 if isinstance(piece, str) else sum(high - low + 1 for low, high, _ in piece)
+
+
+def _written(piece: Piece) -> list[str]:
+    if isinstance(piece, str):
+        return [piece]
+    return [f"{number:0{width}}" for low, high, width in piece for number in range(low, high + 1)]

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 from stepscope.model.errors import BadInput
 from stepscope.model.place import Place
 from stepscope.model.run import Gap, RankInfo
 from stepscope.sources.hostlist import MAX_RANKS, WrongList
-
-IN_ORDER: Final = "place by order"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +27,8 @@ class Placement:
     def in_order(cls, slots: Iterable[tuple[str, int]], counted: bool, round_robin: bool = False) -> Placement:
         """Nodes that are filled in order; without `counted` the numbers mean nothing. Raises WrongList for too many."""
         nodes = [(node, count) for node, count in slots if count or not counted]
+        if not nodes:
+            raise WrongList("gives no node a rank; check the numbers of slots")
         if sum(count for _, count in nodes) > MAX_RANKS:
             raise WrongList(f"stands for more than {MAX_RANKS:,} ranks; check the numbers of slots")
         return cls(nodes=tuple((node, count if counted else None) for node, count in nodes), round_robin=round_robin)
@@ -38,13 +37,17 @@ class Placement:
         """The place of each rank of a job of `world` ranks, as far as there is one. Raises BadInput for ranks left over."""
         if self.given:
             return self.given
+        if world > MAX_RANKS:
+            raise BadInput(
+                f"--hosts: a world of {world} ranks is more than the {MAX_RANKS:,} that can be placed; check the traces"
+            )
         counts = [count or 0 for _, count in self.nodes]
         # One task a node is a launcher (torchrun) that starts the ranks itself, as many on each.
         if None in (count for _, count in self.nodes) or (set(counts) == {1} and world > len(counts)):
             each, left = divmod(world, len(self.nodes))
             if left:
                 raise BadInput(
-                    f"--hosts: {world} ranks do not divide over {len(self.nodes)} nodes; write lines `rank node`, or `node slots=N`"
+                    f"--hosts: {world} ranks do not divide over {len(self.nodes)} nodes; give `rank node` or `node slots=N` lines"
                 )
             counts = [each] * len(self.nodes)
         return dict(enumerate(self._dealt(counts))) if self.round_robin else dict(enumerate(self._filled(counts)))
@@ -65,7 +68,9 @@ def settle(ranks: list[RankInfo], placement: Placement | None, world: int | None
     places = placement.places(max(world or 0, max(r.rank for r in ranks) + 1))
     found = {r.rank: places[r.rank] for r in ranks if r.rank in places}
     if not found:
-        raise BadInput(f"--hosts: places {len(places)} ranks but none of this run ({ranks[0].rank} and others); give the job's own file")
+        raise BadInput(
+            f"--hosts: names {len(places)} ranks but none of this run, rank {ranks[0].rank} for one; give the file of this job"
+        )
     gaps = [*_shared(found), *_contradictions(ranks, found)]
     for info in ranks:
         if info.rank in found:
@@ -75,14 +80,14 @@ def settle(ranks: list[RankInfo], placement: Placement | None, world: int | None
         gaps.append(Gap("place unknown", lost, "--hosts does not name them"))
     if not placement.given:
         why = "--hosts lists nodes, and ranks are taken to fill them in that order, GPUs by local rank; else give `rank node gpu`"
-        gaps.append(Gap(IN_ORDER, tuple(found), why))
+        gaps.append(Gap("place by order", tuple(found), why))
     return gaps
 
 
 def _shared(found: Mapping[int, Place]) -> list[Gap]:
     """A GPU that several ranks are said to have."""
-    users = Counter((p.node, p.gpu) for p in found.values() if p.gpu is not None)
-    twice = [r for r, p in found.items() if users.get((p.node, p.gpu), 0) > 1]
+    users = Counter((p.node, p.gpu) for p in found.values())
+    twice = [r for r, p in found.items() if p.gpu is not None and users[p.node, p.gpu] > 1]
     return [Gap("GPU shared by ranks", tuple(twice), "--hosts gives several ranks the same GPU of a node")] if twice else []
 
 

@@ -79,10 +79,12 @@ def read(data: bytes) -> Placement:
         answer = msgspec.json.decode(data, type=_Answer)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
         raise WrongList(f"not the JSON of pods ({str(error)[:100]}); write `kubectl get pods -o json`") from None
-    pods = [answer] if answer.items is None else answer.items
+    pods: list[_Pod] = [answer] if answer.items is None else answer.items
     if wrong := next((pod.kind for pod in pods if pod.kind != "Pod"), None):
         raise WrongList(f"holds a {wrong[:40]!r}, no pods; write `kubectl get pods -o json`")
     numbered = _numbered(_alive(pods))
+    if len({_ranks(pod) for _, pod in numbered}) > 1:
+        raise WrongList("the pods have different numbers of GPUs; write lines `rank node gpu`")
     sharing = Counter(pod.spec.node for _, pod in numbered)
     places: dict[int, Place] = {}
     for number, pod in numbered:
@@ -92,8 +94,6 @@ def read(data: bytes) -> Placement:
         node = node_name(pod.spec.node)
         for local in range(ranks):
             places[number * ranks + local] = Place(node, local if sharing[node] == 1 and _gpus(pod) else None)
-    if len({_ranks(pod) for _, pod in numbered}) > 1:
-        raise WrongList("the pods have different numbers of GPUs; write lines `rank node gpu`")
     return Placement(places)
 
 
@@ -109,7 +109,7 @@ def _numbered(pods: list[_Pod]) -> list[tuple[int, _Pod]]:
     found = [(number, pod) for pod in pods if (number := _number(pod, leaders)) is not None]
     if not found:
         raise WrongList(
-            "no pod on a node says which part of the job it is (RANK, a completion index, a replica index); write lines `rank node gpu`"
+            "no pod on a node says its part of the job (RANK, a completion or replica index); write lines `rank node gpu`"
         )
     owner: dict[int, str] = {}
     for number, pod in found:

@@ -25,19 +25,19 @@ IN_BLOCKS: Final = ("", "block", "nopack", "pack", "unknown")
 def read(text: str) -> Placement | None:
     """What Slurm's text says; None where it is none of Slurm's. Raises WrongList where it names no nodes or too many."""
     if variables := {name: value.strip().strip("'\"") for name, value in _SET.findall(text)}:
+        if not any(nodes in variables for nodes, _ in _LISTS):  # the list itself may stand beside the counts
+            variables["SLURM_JOB_NODELIST"] = ",".join(_SET.sub("", text).split())
         return _environment(variables)
     if re.search(r"\bJobId=\d", text):
         return _scontrol(text)
-    if heading := re.search(r"^.*\bNodeList\b.*$", text, re.MULTILINE):
+    if heading := re.search(r"^[^#\n]*\bNodeList\b.*$", text, re.MULTILINE):
         return _sacct(text[heading.start() :].splitlines())
     return None
 
 
 def _environment(variables: dict[str, str]) -> Placement:
-    for nodes, tasks in _LISTS:
-        if variables.get(nodes, "") not in _NONE:
-            break
-    else:
+    nodes, tasks = next(((n, t) for n, t in _LISTS if variables.get(n, "") not in _NONE), ("", ""))
+    if not nodes:
         raise WrongList("holds no SLURM_JOB_NODELIST; write it with `env | grep SLURM_` inside the job")
     way = re.split("[:,]", variables.get("SLURM_DISTRIBUTION", "").lower())[0]
     if way != ROUND_ROBIN and way not in IN_BLOCKS:
@@ -91,7 +91,9 @@ def _sacct(lines: list[str]) -> Placement:
     if nodes.endswith("+"):
         raise WrongList(f"{nodes[:60]!r} was cut by sacct; write it with -P, or with -o NodeList%1000")
     names = expand(nodes)
-    tasks = [int(row["NTasks"]) for row in rows if row.get("NodeList") == nodes and re.fullmatch(r"\d{1,8}", row.get("NTasks", ""))]
+    tasks = [
+        int(row["NTasks"]) for row in rows if row.get("NodeList") == nodes and re.fullmatch(r"\d{1,8}", row.get("NTasks", ""))
+    ]
     each, left = divmod(max(tasks, default=0), len(names))
     return Placement.in_order(((n, each) for n in names), counted=each > 0 and not left)
 
@@ -106,4 +108,6 @@ def _rows(lines: list[str]) -> list[dict[str, str]]:
         raise WrongList("no table of sacct; write `sacct -P -o JobID,NodeList,NTasks`")
     spans = [match.span() for match in re.finditer("-+", body[0])]
     names = [heading[start:end].strip() for start, end in spans]
-    return [{n: line[start:end].strip() for n, (start, end) in zip(names, spans, strict=True)} for line in body[1:] if line.strip()]
+    return [
+        {n: line[start:end].strip() for n, (start, end) in zip(names, spans, strict=True)} for line in body[1:] if line.strip()
+    ]

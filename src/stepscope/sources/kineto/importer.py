@@ -23,6 +23,7 @@ from stepscope.sources.kineto.pool import Progress, processes, run
 from stepscope.sources.kineto.stamps import NOT_A_TIME, to_ns
 from stepscope.sources.kineto.stream import TraceStream
 from stepscope.sources.kineto.worker import Job, Part
+from stepscope.sources.placement import Placement, settle
 
 _TIME: Final = re.compile(rb'"ts"\s*:\s*"?(-?\d+(?:\.\d+)?)')
 _BASE: Final = re.compile(rb'"baseTimeNanoseconds"\s*:\s*(\d+)')
@@ -35,6 +36,7 @@ def import_traces(
     rules: Rules,
     marks: Marks = (),
     rank_map: Mapping[str, int] | None = None,
+    hosts: Placement | None = None,
     jobs: int | None = None,
     progress: Progress | None = None,
     skipped: Sequence[Gap] = (),
@@ -52,7 +54,7 @@ def import_traces(
     if not parts:
         raise BadInput(bad[0] if len(bad) == 1 else f"{bad[0]} (and {len(bad) - 1} more files)")
     gaps = [*skipped, *(Gap("file not read", (), error) for error in bad)]
-    return _assemble(parts, folder, origin, gaps, rules)
+    return _assemble(parts, folder, origin, gaps, rules, hosts)
 
 
 def _origin(files: Sequence[Path]) -> int:
@@ -74,7 +76,7 @@ def _origin(files: Sequence[Path]) -> int:
     return 0
 
 
-def _assemble(parts: list[Part], folder: Path, origin: int, gaps: list[Gap], rules: Rules) -> RunInfo:
+def _assemble(parts: list[Part], folder: Path, origin: int, gaps: list[Gap], rules: Rules, hosts: Placement | None) -> RunInfo:
     _name_lone_files(parts)
     ranks: dict[int, list[Part]] = {}
     for part in sorted(parts, key=lambda p: (p.info.rank, p.info.windows[0])):
@@ -88,7 +90,7 @@ def _assemble(parts: list[Part], folder: Path, origin: int, gaps: list[Gap], rul
     for rank, own in ranks.items():
         infos.append(_join(rank, own, folder, collectives, signals))
         gaps += [Gap(gap.what, (rank,), gap.why) for part in own for gap in part.gaps]
-    gaps += _missing_facts(infos, world)
+    gaps += _missing_facts(infos, world) + settle(infos, hosts, world)
     info = RunInfo(
         origin="trace",
         origin_ns=origin,
