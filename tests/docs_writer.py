@@ -24,6 +24,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 ELISION: Final = "..."
 ALIKE: Final = 0.6  # share of characters, figures aside, from which two lines are taken for the same one
 SPARE: Final = 3  # lines by which a first paragraph may have grown and still be shown whole
+BUGS: Final = ("this should not have happened", "Traceback (most recent call last)", "No module named stepscope")
 _FIGURE: Final = re.compile(r"[<+-]?\d[\d,.]*")
 _BLANKS: Final = re.compile(r"\s+")
 
@@ -104,6 +105,9 @@ def _console(block: Block, lines: list[str], name: str, folder: Path, problems: 
     for example in examples(block):
         printed = run(example.command, folder)
         if matches(example.shown, printed):
+            continue
+        if any(bug in line for line in printed for bug in BUGS):
+            problems.append(f"{name}:{example.line}: $ {example.command}\na bug, not an output: {printed[-1]}")
             continue
         first = example.line - 1 + len(example.command.split("\n"))
         try:

@@ -107,3 +107,13 @@ def test_python_that_fails_is_told(tmp_path: Path) -> None:
 
     assert written == text
     assert len(problems) == 1
+
+
+def test_a_bug_is_not_written_into_the_page(tmp_path: Path) -> None:
+    text = "```console\n$ stepscope --help | sed 's/^/stepscope: this should not have happened: /'\nUsage\n```\n"
+
+    written, problems = write_text(text, "page.md", tmp_path)
+
+    assert written == text
+    assert len(problems) == 1
+    assert "a bug, not an output" in problems[0]
