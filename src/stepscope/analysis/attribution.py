@@ -10,17 +10,15 @@ import polars as pl
 
 from stepscope.analysis import rules
 from stepscope.analysis.copies import batch_copies
+from stepscope.analysis.layers import layers
 from stepscope.analysis.matching import match_collectives
+from stepscope.analysis.parts import parts
 from stepscope.analysis.phases import Hosts, phases
 from stepscope.analysis.steps import find_steps, step_of
 from stepscope.analysis.unit_ranges import unit_codes
 from stepscope.model.run import Gap
-from stepscope.model.spans import ATTRIBUTION, Attributed, Marks, RankTables, Rules, conform
-from stepscope.model.words import PHASES
-
-_LAYER_BY_KIND = {"runtime": "L4", "kernel": "L4", "collective": "L5", "memset": "L9", "python": "L1", "annotation": "L1"}
-_LIBRARY = r"^(?:nccl|rccl|gloo|hccl|xccl|ucc|mpi):"
-_FRAMEWORK = r"^(?:FSDP::|DistributedDataParallel\.|FullyShardedDataParallel\.|nn\.Module: )"
+from stepscope.model.spans import ATTRIBUTION, Attributed, Marks, RankTables, Rules, conform, enum_of
+from stepscope.model.words import PASSES, PHASES
 
 
 def attribute(tables: RankTables, marks: Marks = ()) -> Attributed:
@@ -38,25 +36,21 @@ def attribute(tables: RankTables, marks: Marks = ()) -> Attributed:
     unit_names, unit = unit_codes(host)
     unit = np.where(on_device, unit[operator], unit)
     batch = batch_copies(tables, host, phase, steps)
-    part = _parts(spans, host, phase, batch)
-    collective = spans["collective_id"].is_not_null().to_numpy()
-    passes = np.where(phase == rules.FORWARD, "forward", np.where(phase == rules.BACKWARD, "backward", ""))
-    shown = np.where(
-        collective | (spans["kind"] == "collective").to_numpy(), rules.SYNCHRONIZATION, np.where(batch, rules.INPUT, phase)
-    )
-    names = np.array([*PHASES, "", ""], dtype=object)
+    collective = (spans["kind"] == "collective").to_numpy() | spans["collective_id"].is_not_null().to_numpy()
+    shown = np.where(collective, rules.SYNCHRONIZATION, np.where(batch, rules.INPUT, phase))
+    passes = np.where(phase == rules.FORWARD, 0, np.where(phase == rules.BACKWARD, 1, -1))
     frame = pl.DataFrame(
         {
             "id": spans["id"],
-            "step": step_of(spans["start_ns"].to_numpy(), steps),
-            "phase": pl.Series(names[np.where(shown < 0, len(PHASES), shown)], dtype=pl.String),
-            "unit": pl.Series(np.array([*unit_names, ""], dtype=object)[unit], dtype=pl.String),
-            "layer": _layers(spans, shown),
-            "pass": pl.Series(passes, dtype=pl.String),
-            "recompute": recompute.astype(bool),
-            "part": pl.Series(part, dtype=pl.String),
+            "step": step_of(host.start, steps),
+            "phase": enum_of(shown, PHASES),
+            "unit": enum_of(unit, unit_names).cast(pl.String),
+            "layer": layers(host, shown),
+            "pass": enum_of(passes, PASSES),
+            "recompute": recompute,
+            "part": parts(host, phase, batch, collective),
         }
-    ).with_columns(pl.when(pl.col(c) != "").then(c).alias(c) for c in ("phase", "unit", "pass", "part"))
+    )
     frame = conform(frame, ATTRIBUTION)
     gaps += _unlinked(tables, phase)
     return Attributed(frame, _collectives(tables, frame), steps, gaps)
@@ -74,44 +68,6 @@ def _operators(tables: RankTables, parent: rules.Codes) -> rules.Codes:
     is_runtime = (tables.spans["kind"] == "runtime").to_numpy()[source]
     operator[target] = np.where(is_runtime & (parent[source] >= 0), parent[source], source)
     return operator
-
-
-def _parts(
-    spans: pl.DataFrame, host: Hosts, phase: rules.Codes, batch: np.ndarray[tuple[int], np.dtype[np.bool_]]
-) -> np.ndarray[tuple[int], np.dtype[np.object_]]:
-    """The part that an instant owned by each span counts as; '' for a span that never owns one."""
-    kind = spans["kind"].to_numpy()
-    compute = np.array(
-        ["other_compute", "forward", "backward", "other_compute", "optimizer", "other_compute", "other_compute", "other_compute"],
-        dtype=object,
-    )
-    part = np.full(len(kind), "", dtype=object)
-    waits = spans["name"].str.contains("wait_tensor").to_numpy()  # the thread stands in these: what for is found later
-    is_op = (kind == "op") & ~waits
-    part[is_op] = compute[phase[is_op]]
-    for code, word in ((rules.INPUT, "input_wait"), (rules.CHECKPOINT, "checkpoint")):
-        inside = (phase == code) & (is_op | (host.named == code))
-        part[inside & (np.isin(kind, ("op", "annotation", "python")))] = word
-    part[kind == "kernel"] = compute[phase[kind == "kernel"]]
-    copies = np.isin(kind, ("memcpy", "memset"))
-    part[copies] = np.where(batch, "input_wait", np.where(phase == rules.CHECKPOINT, "checkpoint", "copy"))[copies]
-    part[(kind == "collective") | (spans["collective_id"].is_not_null().to_numpy() & is_op)] = "comm_unsplit"
-    return part
-
-
-def _layers(spans: pl.DataFrame, phase: rules.Codes) -> pl.Series:
-    """Where in the machine a span's work happens."""
-    name, kind = pl.col("name"), pl.col("kind").cast(pl.String)
-    layer = (
-        pl.when(pl.Series(phase == rules.CHECKPOINT)).then(pl.lit("S"))
-        .when((kind == "memcpy") & name.str.contains("DtoD|Device -> Device")).then(pl.lit("L9"))
-        .when(kind == "memcpy").then(pl.lit("L8"))
-        .when(kind == "op").then(pl.when(name.str.starts_with("c10d::")).then(pl.lit("L5")).otherwise(pl.lit("L2/L3")))
-        .when(kind.is_in(["annotation", "python"]) & name.str.contains(_FRAMEWORK)).then(pl.lit("L2/L3"))
-        .when((kind == "annotation") & name.str.contains(_LIBRARY)).then(pl.lit("L5"))
-        .otherwise(kind.replace_strict(_LAYER_BY_KIND, default=None, return_dtype=pl.String))
-    )  # fmt: skip
-    return spans.select(layer.alias("layer"))["layer"]
 
 
 def _collectives(tables: RankTables, frame: pl.DataFrame) -> pl.DataFrame:

@@ -16,7 +16,9 @@ from stepscope.analysis import rules
 from stepscope.analysis.steps import step_of
 from stepscope.model.run import Gap, Step
 from stepscope.model.spans import Marks, RankTables
+from stepscope.model.words import KINDS
 
+_OP, _ANNOTATION = KINDS.index("op"), KINDS.index("annotation")
 Bools = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 
@@ -27,7 +29,7 @@ class Hosts:
     tables: RankTables
     name: list[str]  # unique names
     code: rules.Codes  # row -> unique name
-    kind: np.ndarray[tuple[int], np.dtype[np.object_]]
+    kind: rules.Codes  # place in KINDS
     start: rules.Codes
     end: rules.Codes
     thread: rules.Codes
@@ -42,20 +44,19 @@ class Hosts:
         spans = tables.spans
         unique = spans["name"].unique(maintain_order=True)
         code = spans["name"].cast(pl.Enum(unique)).to_physical().to_numpy().astype(np.int64)
-        kind = spans["kind"].cast(pl.String).to_numpy()
+        kind = spans["kind"].to_physical().to_numpy().astype(np.int64)
         names = unique.to_list()
         host = (spans["lane"] == "host").to_numpy()
-        pairs = spans.select("name", "kind").unique(maintain_order=True)
-        found = rules.phase_by_name(pairs["name"].to_list(), pairs["kind"].cast(pl.String).to_list(), marks)
-        named = spans.select("name", "kind").join(
-            pairs.with_columns(p=pl.Series(found, dtype=pl.Int64)), on=["name", "kind"], how="left", maintain_order="left"
-        )["p"]
+        pair = code * len(KINDS) + kind
+        pairs, where = np.unique(pair, return_inverse=True)
+        said = rules.phase_by_name([names[p // len(KINDS)] for p in pairs], [KINDS[p % len(KINDS)] for p in pairs], marks)
+        named = np.array(said, dtype=np.int64)[where]
         parent = spans["parent"].fill_null(-1).to_numpy()
         thread = spans["thread"].fill_null(-1).to_numpy()
         main = host & (thread == (tables.info.main_thread if tables.info.main_thread is not None else -2))
         return cls(
             tables, names, code, kind, spans["start_ns"].to_numpy(), spans["end_ns"].to_numpy(), thread, parent,
-            spans["sequence"].fill_null(-1).to_numpy(), np.where(host, named.to_numpy(), rules.NONE), main, _levels(parent, host),
+            spans["sequence"].fill_null(-1).to_numpy(), np.where(host, named, rules.NONE), main, _levels(parent, host),
         )  # fmt: skip
 
     def rows_named(self, test: Callable[[str], object]) -> Bools:
@@ -78,7 +79,7 @@ def phases(host: Hosts, steps: list[Step]) -> Phases:
     named = host.named.copy()
     new_autograd = bool(host.rows_named(lambda n: n.startswith(rules.EVALUATE)).any())
     if not new_autograd:
-        off = ~host.main & (host.kind == "op")
+        off = ~host.main & (host.kind == _OP)
         named[off & host.rows_named(rules.OLD_BACKWARD.search) & (named == rules.NONE)] = rules.BACKWARD
         engine = np.unique(host.thread[off & (named == rules.BACKWARD)])
         named[off & np.isin(host.thread, engine) & (host.parent < 0) & (named == rules.NONE)] = rules.BACKWARD
@@ -95,7 +96,7 @@ def phases(host: Hosts, steps: list[Step]) -> Phases:
                 "nothing links forward to backward in this trace; forward is taken from the loader's end to the first backward",
             )
         )
-    elif not has_backward and (host.kind == "op").any():
+    elif not has_backward and (host.kind == _OP).any():
         gaps.append(Gap("no backward", (), "no autograd ranges in the trace: forward-only work, or they were not recorded"))
     phase, recompute = _inherit(host, named, ranged | linked, ranged)
     return Phases(phase, recompute, gaps)
@@ -156,7 +157,7 @@ def _module_ranges(host: Hosts) -> Bools:
 def _linked(host: Hosts, named: rules.Codes, steps: list[Step]) -> Bools:
     """Operators that made an autograd node whose backward function ran later in the same step."""
     linked = np.zeros(len(named), dtype=bool)
-    numbered = (host.sequence >= 0) & (host.kind == "op")
+    numbered = (host.sequence >= 0) & (host.kind == _OP)
     backward = np.flatnonzero(numbered & (named == rules.BACKWARD))
     if not len(backward):
         return linked
@@ -185,5 +186,5 @@ def _by_order(host: Hosts, named: rules.Codes, steps: list[Step]) -> Bools:
         begin = int(ends.max()) if len(ends) else step.start_ns
         a, b = np.searchsorted(starts, [begin, until])
         own = rows[a:b]
-        inside[own[host.kind[own] != "annotation"]] = True
+        inside[own[host.kind[own] != _ANNOTATION]] = True
     return inside

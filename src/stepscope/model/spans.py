@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import polars as pl
 
 from stepscope.model import words
@@ -141,6 +142,12 @@ class Rules:
 def empty(schema: Schema) -> pl.DataFrame:
     """A table of that schema without rows."""
     return pl.DataFrame(schema=schema)
+
+
+def enum_of(codes: np.ndarray[Any, Any], vocabulary: Sequence[str]) -> pl.Series:
+    """Places in a vocabulary as a column of its words, without making a string of each; a place beyond it is null."""
+    places = pl.Series(np.where((codes >= 0) & (codes < len(vocabulary)), codes, len(vocabulary)).astype(np.uint32))
+    return pl.Series([*vocabulary, None], dtype=pl.Enum(vocabulary)).gather(places)
 
 
 def conform(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:

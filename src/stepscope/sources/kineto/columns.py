@@ -23,18 +23,9 @@ KIND_CODE: Final = {kind: code for code, kind in enumerate(dict.fromkeys(CATEGOR
 KINDS: Final = tuple(KIND_CODE)
 UNKNOWN: Final = len(KINDS)
 _CODE: Final = {category: KIND_CODE[kind] for category, kind in CATEGORY.items()}
-_WITH_SHAPES: Final = (
-    "c10d::",
-    "nccl:",
-    "gloo:",
-    "rccl:",
-    "hccl:",
-    "ucc:",
-    "mpi:",
-    "xccl:",
-    "record_param_comms",
-    "c10d_functional",
-)
+_SIDE_DOORS: Final = ("M", "i", "I")  # flows (s, f) only repeat what ids say
+# Calls whose tensor sizes are a collective's: the shapes of all other operators are skipped.
+_WITH_SHAPES: Final = r"^(?:c10d::|_c10d_functional::|record_param_comms|(?:nccl|gloo|rccl|hccl|ucc|mpi|xccl):)"
 
 
 @dataclass(slots=True)
@@ -59,7 +50,6 @@ class Columns:
     collectives: dict[int, Args] = field(default_factory=dict)
     shapes: dict[int, Shape] = field(default_factory=dict)
     syncs: dict[int, Args] = field(default_factory=dict)
-    phases: dict[str, int] = field(default_factory=dict)
     seen: set[str] = field(default_factory=set)
     unknown_categories: set[str] = field(default_factory=set)
     own_ranks: set[int] = field(default_factory=set)
@@ -71,7 +61,7 @@ class Columns:
         self.total += len(events)
         rows = [e for e in events if e.ph == "X"]
         if len(rows) < len(events):
-            self._others([e for e in events if e.ph != "X"])
+            self._others([e for e in events if e.ph in _SIDE_DOORS])
         if not rows:
             return
         written = _written(batch)
@@ -79,11 +69,12 @@ class Columns:
         lasted = stamps.to_ns([e.dur for e in rows], lambda: written("dur"))
         args = [e.args for e in rows]
         kinds = self._kinds(rows)
-        self._rare(rows, args)
+        names = _texts([e.name for e in rows])
+        self._rare(names, args)
         frame = pl.DataFrame(
             {
                 "kind": kinds,
-                "name": _texts([e.name for e in rows]),
+                "name": names,
                 "pid": self._processes([e.pid for e in rows]),
                 "tid": _ints([e.tid for e in rows]),
                 "start": start,
@@ -91,7 +82,7 @@ class Columns:
                 "correlation": _ints([a.correlation for a in args]),
                 "stream": _ints([a.stream for a in args]),
                 "device": _ints([a.device for a in args]),
-                "external_id": _ints([a.external_id if a.external_id is not None else a.external_id_old for a in args]),
+                "external_id": self._external([a.external_id for a in args], args),
                 "sequence": _ints([a.sequence for a in args]),
                 "forward_thread": _ints([a.forward_thread for a in args]),
                 "bytes": _ints([a.bytes for a in args]),
@@ -106,6 +97,12 @@ class Columns:
     def frame(self) -> pl.DataFrame | None:
         """All rows in the file's order; None where there are none."""
         return pl.concat(self.frames, rechunk=True) if self.frames else None
+
+    def _external(self, values: list[Value], args: list[Args]) -> pl.Series:
+        """External ids; profilers before 2022 wrote them in lower case on device and runtime rows."""
+        if values.count(None) and any(a.external_id_old is not None for a in args):
+            values = [a.external_id_old if v is None else v for v, a in zip(values, args, strict=True)]
+        return _ints(values)
 
     def _processes(self, pids: Sequence[Value]) -> pl.Series:
         """Process ids; one that is a text (`Spans`, `rank3_pid77`) gets a negative number and keeps its text."""
@@ -126,7 +123,7 @@ class Columns:
         self.unknown_categories.update(c for c, code in known.items() if code == UNKNOWN and c)
         return np.array([known[c] for c in categories], dtype=np.uint8)
 
-    def _rare(self, rows: list[Event], args: list[Args]) -> None:
+    def _rare(self, names: pl.Series, args: list[Args]) -> None:
         base = self.height
         for at in [i for i, a in enumerate(args) if a.collective is not None or a.group is not None]:
             self.collectives[base + at] = args[at]
@@ -135,7 +132,7 @@ class Columns:
                 self.own_ranks.add(rank)
         for at in [i for i, a in enumerate(args) if a.wait_on_stream is not None]:
             self.syncs[base + at] = args[at]
-        for at in [i for i, e in enumerate(rows) if isinstance(e.name, str) and e.name.startswith(_WITH_SHAPES)]:
+        for at in names.str.contains(_WITH_SHAPES).arg_true().to_list():
             dims = bytes(args[at].dims) or bytes(args[at].dims_old)
             if dims:
                 self.shapes[base + at] = Shape(dims, bytes(args[at].types) or b"[]")
@@ -145,8 +142,6 @@ class Columns:
             self.seen.add("call_stacks")
 
     def _others(self, events: list[Event]) -> None:
-        for event in events:
-            self.phases[event.ph] = self.phases.get(event.ph, 0) + 1
         for event in [e for e in events if e.ph == "M" and e.args is not NO_ARGS]:
             if event.name == "thread_name" and event.args.name is not None:
                 self.threads[event.pid, event.tid] = str(event.args.name)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 import polars as pl
@@ -17,7 +17,7 @@ import polars as pl
 from stepscope.model import words
 from stepscope.model.errors import BadInput
 from stepscope.model.run import Gap, Group
-from stepscope.model.spans import ATTRIBUTION, EDGES, SPANS, RankTables, conform, empty
+from stepscope.model.spans import ATTRIBUTION, EDGES, SPANS, RankTables, conform, empty, enum_of
 from stepscope.sources.kineto.collectives import Source, device_collectives, host_collectives
 from stepscope.sources.kineto.columns import KINDS, UNKNOWN, Columns
 from stepscope.sources.kineto.describe import describe, groups_of, memory
@@ -25,10 +25,11 @@ from stepscope.sources.kineto.document import Reading, TraceDocument
 from stepscope.sources.kineto.identify import Identity, identify
 from stepscope.sources.kineto.links import link
 from stepscope.sources.kineto.mend import Mended, mend
-from stepscope.sources.kineto.nesting import nest
+from stepscope.sources.kineto.nesting import Ints, nest
 from stepscope.sources.kineto.recorded import what_was_recorded
 from stepscope.sources.kineto.vendors import ANNOTATION, COMMUNICATION
 
+T = TypeVar("T")
 _RANK_LABEL: Final = re.compile(r"rank\D{0,3}(\d{1,7})", re.IGNORECASE)
 
 
@@ -78,11 +79,11 @@ def _one_rank(
         raise BadInput(f"{path}: holds only overlays, no work; record CPU or GPU activity")
     host = (spans["lane"] == "host").to_numpy() & spans["kind"].is_in(words.HOST_KINDS).to_numpy()
     nesting = nest(spans["start_ns"].to_numpy(), spans["end_ns"].to_numpy(), spans["thread"].fill_null(0).to_numpy(), host)
-    new_row = {int(old): new for new, old in enumerate(spans["row"].to_numpy())}
-    rare = {new_row[r]: a for r, a in columns.collectives.items() if r in new_row}
-    links = link(spans, nesting.parent, {new_row[r]: a for r, a in columns.syncs.items() if r in new_row})
+    place = np.full(columns.height, -1, dtype=np.int64)  # of each row of the file among the spans
+    place[spans["row"].to_numpy()] = np.arange(spans.height)
+    links = link(spans, nesting.parent, _moved(columns.syncs, place))
     sizes = {g.group: len(g.ranks) for g in identity.groups}
-    source = Source(rare, {new_row[r]: s for r, s in columns.shapes.items() if r in new_row}, sizes)
+    source = Source(_moved(columns.collectives, place), _moved(columns.shapes, place), sizes)
     edges = links.edges
     if (spans["kind"] == "collective").any():
         collectives = device_collectives(spans, nesting.parent, links.launch, links.operator, source)
@@ -115,6 +116,11 @@ def _one_rank(
     return RankTrace(tables, identity, (*identity.groups, *groups_of(columns)), gaps)
 
 
+def _moved(rare: dict[int, T], place: Ints) -> dict[int, T]:
+    """What the file's rows carried, by span; rows that were dropped are left out."""
+    return {int(place[row]): value for row, value in rare.items() if place[row] >= 0}
+
+
 def _kinds(frame: pl.DataFrame) -> pl.DataFrame:
     """The word for each row's kind: from its category, and where that does not tell, from its name."""
     names = frame["name"].fill_null("")
@@ -122,16 +128,13 @@ def _kinds(frame: pl.DataFrame) -> pl.DataFrame:
     codes = names.cast(pl.Enum(unique)).to_physical().to_numpy()
     communication = np.fromiter((bool(COMMUNICATION.search(n)) for n in unique), dtype=bool, count=len(unique))[codes]
     annotation = np.fromiter((bool(ANNOTATION.match(n)) for n in unique), dtype=bool, count=len(unique))[codes]
-    kind = frame["kind"].to_numpy()
-    words_of = np.array([*KINDS, "unknown"], dtype=object)[kind]
-    words_of[(words_of == "kernel") & communication] = "collective"
-    words_of[(words_of == "op") & annotation] = "annotation"
-    unknown = kind == UNKNOWN
-    on_stream = frame["stream"].is_not_null().to_numpy()
-    words_of[unknown & on_stream] = "kernel"
-    words_of[unknown & on_stream & communication] = "collective"
-    words_of[unknown & ~on_stream] = "overlay"
-    return frame.with_columns(name=names, kind=pl.Series(words_of, dtype=pl.String).cast(pl.Enum(words.KINDS)))
+    code = {word: place for place, word in enumerate(words.KINDS)}
+    given = frame["kind"].to_numpy()
+    kind = np.array([*(code[k] for k in KINDS), code["overlay"]], dtype=np.uint8)[given]
+    kind[(given == UNKNOWN) & frame["stream"].is_not_null().to_numpy()] = code["kernel"]
+    kind[(kind == code["kernel"]) & communication] = code["collective"]
+    kind[(kind == code["op"]) & annotation] = code["annotation"]
+    return frame.with_columns(name=names, kind=enum_of(kind, words.KINDS))
 
 
 def _spans(mended: Mended, shift: int) -> pl.DataFrame:
