@@ -6,7 +6,7 @@ side doors. Rare arguments (collectives, shapes of communication) are taken only
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -16,13 +16,40 @@ import polars as pl
 
 from stepscope.sources.kineto import stamps
 from stepscope.sources.kineto.document import Batch
-from stepscope.sources.kineto.event import NO_ARGS, STAMPS, Args, Event, Value
+from stepscope.sources.kineto.event import ABSENT, NO_ARGS, STAMPS, Args, Event, Value
 from stepscope.sources.kineto.vendors import CATEGORY
 
 KIND_CODE: Final = {kind: code for code, kind in enumerate(dict.fromkeys(CATEGORY.values()))}
 KINDS: Final = tuple(KIND_CODE)
 UNKNOWN: Final = len(KINDS)
 _CODE: Final = {category: KIND_CODE[kind] for category, kind in CATEGORY.items()}
+Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
+ABSENT_ID: Final = int(np.iinfo(np.int64).min)
+
+# Only rows of these kinds carry the argument; of the others it is not even asked for.
+_ARGUMENT_OF: Final = {
+    "correlation": ("runtime", "kernel", "memcpy", "memset", "sync"),
+    "stream": ("kernel", "memcpy", "memset", "sync", "overlay"),
+    "device": ("kernel", "memcpy", "memset", "sync", "overlay"),
+    "bytes": ("memcpy", "memset"),
+    "external_id": ("op", "annotation", "runtime", "kernel", "memcpy", "memset"),
+    "sequence": ("op",),
+    "forward_thread": ("op",),
+    "flops": ("op",),
+}
+_OF_KINDS: Final = {
+    name: np.array([kind in kinds for kind in KINDS] + [True], dtype=np.bool_) for name, kinds in _ARGUMENT_OF.items()
+}
+_VALUES: Final[dict[str, Callable[[list[Args]], list[Value]]]] = {
+    "correlation": lambda args: [a.correlation for a in args],
+    "stream": lambda args: [a.stream for a in args],
+    "device": lambda args: [a.device for a in args],
+    "bytes": lambda args: [a.bytes for a in args],
+    "external_id": lambda args: _external_ids(args),  # noqa: PLW0108 - defined below
+    "sequence": lambda args: [a.sequence for a in args],
+    "forward_thread": lambda args: [a.forward_thread for a in args],
+    "flops": lambda args: [a.flops for a in args],
+}
 _SIDE_DOORS: Final = ("M", "i", "I")  # flows (s, f) only repeat what ids say
 # Calls whose tensor sizes are a collective's: the shapes of all other operators are skipped.
 _WITH_SHAPES: Final = r"^(?:c10d::|_c10d_functional::|record_param_comms|(?:nccl|gloo|rccl|hccl|ucc|mpi|xccl):)"
@@ -46,6 +73,7 @@ class Columns:
     labels: dict[Value, str] = field(default_factory=dict)
     process_texts: dict[str, int] = field(default_factory=dict)
     window_end: int | None = None
+    merged: bool = False  # rows say of which rank they are
     memory: list[tuple[int, Value, Value, Value]] = field(default_factory=list)
     collectives: dict[int, Args] = field(default_factory=dict)
     shapes: dict[int, Shape] = field(default_factory=dict)
@@ -65,44 +93,37 @@ class Columns:
         if not rows:
             return
         written = _written(batch)
-        start = stamps.to_ns([e.ts for e in rows], lambda: written("ts"))
-        lasted = stamps.to_ns([e.dur for e in rows], lambda: written("dur"))
         args = [e.args for e in rows]
         kinds = self._kinds(rows)
         names = _texts([e.name for e in rows])
         self._rare(names, args)
-        frame = pl.DataFrame(
-            {
-                "kind": kinds,
-                "name": names,
-                "pid": self._processes([e.pid for e in rows]),
-                "tid": _ints([e.tid for e in rows]),
-                "start": start,
-                "lasted": lasted,
-                "correlation": _ints([a.correlation for a in args]),
-                "stream": _ints([a.stream for a in args]),
-                "device": _ints([a.device for a in args]),
-                "external_id": self._external([a.external_id for a in args], args),
-                "sequence": _ints([a.sequence for a in args]),
-                "forward_thread": _ints([a.forward_thread for a in args]),
-                "bytes": _ints([a.bytes for a in args]),
-                "flops": _ints([a.flops for a in args]),
-                "rank": _ints([a.rank for a in args]),
-                "mended": pl.Series([e.mended for e in rows], dtype=pl.Boolean),
-            }
-        )
-        self.frames.append(frame)
-        self.height += frame.height
+        columns: dict[str, pl.Series | Ints] = {
+            "name": names,
+            "pid": self._processes([e.pid for e in rows]),
+            "tid": _ints([e.tid for e in rows]),
+            "start": stamps.to_ns([e.ts for e in rows], lambda: written("ts")),
+            "lasted": stamps.to_ns([e.dur for e in rows], lambda: written("dur")),
+        }
+        place = np.arange(len(rows))
+        for name, codes in _OF_KINDS.items():
+            own = place[codes[kinds]]
+            columns[name] = _scattered(len(rows), own, _VALUES[name]([args[i] for i in own.tolist()]))
+        if batch.raw is None or self.frames == [] or self.merged:
+            ranks = _ints([a.rank for a in args])
+            self.merged = self.merged or ranks.null_count() < len(ranks)
+        else:
+            ranks = pl.Series([None], dtype=pl.Int64).new_from_index(0, len(rows))
+        mended = np.array([e.mended for e in rows]) if batch.raw is None else np.zeros(len(rows), dtype=np.bool_)
+        self.frames.append(pl.DataFrame({"kind": kinds, **columns, "rank": ranks, "mended": mended}))
+        self.height += len(rows)
 
     def frame(self) -> pl.DataFrame | None:
         """All rows in the file's order; None where there are none."""
-        return pl.concat(self.frames, rechunk=True) if self.frames else None
-
-    def _external(self, values: list[Value], args: list[Args]) -> pl.Series:
-        """External ids; profilers before 2022 wrote them in lower case on device and runtime rows."""
-        if values.count(None) and any(a.external_id_old is not None for a in args):
-            values = [a.external_id_old if v is None else v for v, a in zip(values, args, strict=True)]
-        return _ints(values)
+        if not self.frames:
+            return None
+        whole = pl.concat(self.frames, rechunk=True)
+        self.frames = []
+        return whole.with_columns(pl.when(pl.col(c) != ABSENT_ID).then(c).alias(c) for c in _OF_KINDS)
 
     def _processes(self, pids: Sequence[Value]) -> pl.Series:
         """Process ids; one that is a text (`Spans`, `rank3_pid77`) gets a negative number and keeps its text."""
@@ -136,9 +157,9 @@ class Columns:
             dims = bytes(args[at].dims) or bytes(args[at].dims_old)
             if dims:
                 self.shapes[base + at] = Shape(dims, bytes(args[at].types) or b"[]")
-        if "shapes" not in self.seen and any(bytes(a.dims) or bytes(a.dims_old) for a in args):
+        if "shapes" not in self.seen and any(a.dims is not ABSENT or a.dims_old is not ABSENT for a in args):
             self.seen.add("shapes")
-        if "call_stacks" not in self.seen and any(bytes(a.stack) for a in args):
+        if "call_stacks" not in self.seen and any(a.stack is not ABSENT for a in args):
             self.seen.add("call_stacks")
 
     def _others(self, events: list[Event]) -> None:
@@ -191,6 +212,20 @@ def _ints(values: Sequence[Value]) -> pl.Series:
     except (TypeError, OverflowError, pl.exceptions.PolarsError):
         cache = {v: _int(v) for v in set(values)}
         return pl.Series([cache[v] for v in values], dtype=pl.Int64)
+
+
+def _external_ids(args: list[Args]) -> list[Value]:
+    """Profilers before 2022 wrote them in lower case on device and runtime rows."""
+    values = [a.external_id for a in args]
+    return [a.external_id_old if v is None else v for v, a in zip(values, args, strict=True)] if None in values else values
+
+
+def _scattered(height: int, rows: Ints, values: list[Value]) -> Ints:
+    """A column of that height with the values at their rows, ABSENT_ID elsewhere."""
+    column = np.full(height, ABSENT_ID, dtype=np.int64)
+    if len(rows):
+        column[rows] = _ints(values).fill_null(ABSENT_ID).to_numpy()
+    return column
 
 
 def _int(value: Value) -> int | None:

@@ -122,12 +122,12 @@ class TraceDocument:
         return best[0] + 1, best[0] + best[1].index(b"{")
 
     def _decode(self, piece: bytes) -> Iterator[Batch]:
-        raw = b"[" + piece.lstrip(b" \t\r\n,") + b"]"
+        raw = b"".join((b"[", piece.lstrip(b" \t\r\n,"), b"]"))
         events = _typed(raw)
         if events is None and (mended := _utf8(piece)) is not None:
             self.reading.repaired += mended[1]
             piece = mended[0]
-            raw = b"[" + piece.lstrip(b" \t\r\n,") + b"]"
+            raw = b"".join((b"[", piece.lstrip(b" \t\r\n,"), b"]"))
             events = _typed(raw)
         if events is not None:
             yield Batch(events, raw)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import numpy as np
 import polars as pl
 
 from stepscope.model import words
@@ -22,10 +23,12 @@ def what_was_recorded(
     spans: pl.DataFrame, links: Links, collectives: pl.DataFrame, columns: Columns, metadata: dict[str, Any], identity: Identity
 ) -> dict[str, bool]:
     """Facts by name; True where the trace has it."""
-    name, kind = spans["name"], spans["kind"]
-    device = kind.is_in(words.DEVICE_WORK).any()
-    host = spans.filter(pl.col("kind").is_in(["op", "annotation"]))
-    python = spans.filter(pl.col("kind") == "python")["name"]
+    names = spans.select("name", "kind").unique(maintain_order=True)
+    device = names["kind"].is_in(words.DEVICE_WORK).any()
+    annotations = names.filter(pl.col("kind") == "annotation")["name"]
+    host = names.filter(pl.col("kind").is_in(["op", "annotation"]))["name"]
+    python = names.filter(pl.col("kind") == "python")["name"]
+    kind = names["kind"]
     args = list(columns.collectives.values())
     return {
         "device_kernels": bool(device),
@@ -33,22 +36,22 @@ def what_was_recorded(
         "correlation": links.by == "correlation",
         "operators": bool((kind == "op").any()),
         "sequence_numbers": bool((spans["sequence"].fill_null(-1) >= 0).any()),
-        "evaluate_function": bool(host["name"].str.starts_with("autograd::engine::evaluate_function").any()),
-        "forward_ranges": bool(host["name"].str.contains(_FORWARD).any() or python.str.starts_with("nn.Module: ").any()),
+        "evaluate_function": bool(host.str.starts_with("autograd::engine::evaluate_function").any()),
+        "forward_ranges": bool(host.str.contains(_FORWARD).any() or python.str.starts_with("nn.Module: ").any()),
         "module_frames": bool(python.str.starts_with("nn.Module: ").any()),
         "python_stacks": bool(python.len() > 0 or "call_stacks" in columns.seen),
         "shapes": "shapes" in columns.seen,
         "memory": bool(columns.memory),
         "flops": bool((spans["flops"].fill_null(0) > 0).any()),
-        "step_markers": bool((name.str.starts_with("ProfilerStep#") & (kind == "annotation")).any()),
-        "loader": bool(name.str.starts_with("enumerate(DataLoader)#").any()),
-        "optimizer_ranges": bool(name.str.starts_with("Optimizer.step#").any()),
+        "step_markers": bool(annotations.str.starts_with("ProfilerStep#").any()),
+        "loader": bool(host.str.starts_with("enumerate(DataLoader)#").any()),
+        "optimizer_ranges": bool(host.str.starts_with("Optimizer.step#").any()),
         "saves": bool(python.len() > 0),
         "collectives": collectives.height > 0,
         "collective_metadata": any(a.collective is not None for a in args),
         "collective_sequence": any(a.collective_seq is not None for a in args),
         "group_ranks": bool(identity.groups) or any(a.group_ranks is not None for a in args),
-        "units": bool(host["name"].str.contains(r"^FSDP::").any()),
+        "units": bool(host.str.contains(r"^FSDP::").any()),
         "warmup": _kernels_complete(spans, links),
         "complete_window": True,
         "stream_sync": bool((kind == "sync").any()),
@@ -57,9 +60,9 @@ def what_was_recorded(
 
 def _kernels_complete(spans: pl.DataFrame, links: Links) -> bool:
     """False where launches are missing their kernels: the profiler was started without warm-up, or its buffer wrapped."""
-    launches = spans.filter((pl.col("kind") == "runtime") & pl.col("name").str.contains(_LAUNCHES))
-    if not launches.height or not spans["kind"].is_in(words.DEVICE_WORK).any():
+    launches = spans.filter((pl.col("kind") == "runtime") & pl.col("name").str.contains(_LAUNCHES))["id"].to_numpy()
+    if not len(launches) or not spans["kind"].is_in(words.DEVICE_WORK).any():
         return True
-    answered = set(links.launch[links.launch >= 0].tolist())
-    lost = sum(1 for row in launches["id"].to_list() if row not in answered)
-    return lost <= LOST_LAUNCH_SHARE * launches.height
+    answered = np.zeros(spans.height, dtype=bool)
+    answered[links.launch[links.launch >= 0]] = True
+    return int((~answered[launches]).sum()) <= LOST_LAUNCH_SHARE * len(launches)
