@@ -62,6 +62,7 @@ FEATURES: Final = {
     "saves": Feature(
         "a save would not be recognised", "profile(with_stack=True) over a step that saves, or --mark REGEX=checkpoint"
     ),
+    "collectives": Feature("no communication", "a job of several ranks, CPU and device activity on"),
     "collective_metadata": Feature(
         "collectives without name, size and group", "torch 2.2 or later writes them on NCCL kernels; keep ProfilerActivity.CPU on"
     ),
@@ -113,10 +114,11 @@ QUESTIONS: Final = (
     Asked("Which module of the model took the time?", ("module_frames",)),
     Asked("Where did the host block on the GPU, and which streams waited for which?", ("device_kernels", "stream_sync")),
     Asked("Which unit's gather was exposed?", ("work", "units")),
-    Asked("How much of each collective was waiting, and how much transfer?", ("work", "all_ranks", "collective_metadata")),
-    Asked("Which rank came last to each collective?", ("work", "all_ranks", "collective_metadata", "shared_clock")),
-    Asked("What bus bandwidth did each collective reach?", ("work", "all_ranks", "collective_metadata")),
-    Asked("Did every rank issue the same collectives in the same order?", ("all_ranks", "collective_sequence")),
+    Asked("How much of each collective was waiting, and how much transfer?", ("work", "all_ranks", "collectives")),
+    Asked("Which rank came last to each collective?", ("work", "all_ranks", "collectives", "shared_clock")),
+    Asked("What bus bandwidth did each collective reach?", ("work", "all_ranks", "collectives", "collective_metadata|shapes")),
+    Asked("Which operation, group and size has each communication kernel?", ("collectives", "collective_metadata")),
+    Asked("Are collectives matched across ranks by number, not by order?", ("all_ranks", "collective_sequence")),
     Asked("Which ranks form each process group?", ("group_ranks",)),
     Asked("Which rank is the slowest in its own work?", ("work", "all_ranks")),
     Asked("What happened at the same moment on different hosts?", ("shared_clock",)),

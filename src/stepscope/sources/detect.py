@@ -6,7 +6,6 @@ A folder, a glob or single files may be given; the first bytes decide, not the n
 from __future__ import annotations
 
 import glob
-import json
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -24,7 +23,6 @@ from stepscope.sources.placement import Placement
 
 _TRACE_NAME: Final = re.compile(r"\.json(?:\.gz)?$|\.pt\.trace(?:\.gz)?$", re.IGNORECASE)
 MAX_FILES: Final = 200_000
-MAX_MAP_BYTES: Final = 64 << 20
 
 
 def open_run(
@@ -40,6 +38,9 @@ def open_run(
     """The Run of these paths. One that was imported on the fly lives in a temporary folder until it is closed."""
     if len(paths) == 1 and (paths[0] / "run.json").is_file():
         return load(paths[0])
+    for path in paths:
+        if (path / "run.json").is_file():
+            raise BadInput(f"{path}: is one of {len(paths)} inputs and a run already; give one run at a time")
     files, skipped = trace_files(paths)
     owner = tempfile.TemporaryDirectory(prefix="stepscope-", ignore_cleanup_errors=True)
     try:
@@ -68,8 +69,9 @@ def import_run(
 ) -> Run:
     """Writes `out` whole or not at all. Raises OutputRefused where it exists and `force` is not given."""
     stage = Staging(out, force)
-    if any((p / "run.json").is_file() for p in paths):
-        raise BadInput(f"{paths[0]}: is a run already; give the traces it came from")
+    for path in paths:
+        if (path / "run.json").is_file():
+            raise BadInput(f"{path}: is a run already; give the traces it came from, and the run to make as -o")
     files, skipped = trace_files(paths)
     with stage:
         import_traces(
@@ -107,25 +109,6 @@ def trace_files(paths: Sequence[Path]) -> tuple[list[Path], list[Gap]]:
         reason = f"{skipped[0].why}; nothing else there" if skipped else "holds no trace files (.json, .json.gz)"
         raise BadInput(f"{', '.join(map(str, paths[:3]))}: {reason}; point at the folder that the profiler wrote")
     return files, skipped
-
-
-def read_rank_map(path: Path) -> dict[str, int]:
-    """`{"file": rank}` as JSON, or lines of `file rank`. Raises BadInput."""
-    try:
-        if path.stat().st_size > MAX_MAP_BYTES:
-            raise BadInput(f"{path}: larger than a rank map can be; give lines of `file rank`")
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"{path}: rank map cannot be read ({error}); give lines of `file rank`") from None
-    try:
-        given = (
-            json.loads(text)
-            if text.lstrip().startswith("{")
-            else dict(line.rsplit(None, 1) for line in text.splitlines() if line.strip())
-        )
-        return {str(name): int(rank) for name, rank in given.items()}
-    except (ValueError, TypeError, RecursionError):
-        raise BadInput(f"{path}: not a rank map; give lines of `file rank`, or a JSON object") from None
 
 
 def _in_folder(folder: Path) -> list[Path]:

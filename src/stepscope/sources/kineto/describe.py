@@ -23,16 +23,17 @@ def describe(path: Path, spans: pl.DataFrame, mended: Mended, reading: Reading, 
     window = (int(real["start_ns"].min()), int(real["end_ns"].max())) if real.height else (0, 0)  # type: ignore[arg-type]
     metadata = reading.metadata
     host = metadata.get("host_name")
+    device = _device(spans, metadata)
     return RankInfo(
         rank=-1 if identity.rank is None else identity.rank,
         identified_by=identity.by,
         files=[path.name],
         host=host if isinstance(host, str) else None,
-        device=_device(spans, metadata),
-        device_name=_device_name(metadata),
+        device=device,
+        device_name=_device_name(metadata) if device != "cpu" else None,
         main_thread=_main_thread(real),
         windows=[window],
-        events=spans.height + mended.dropped,
+        events=spans.height + mended.lost,
         repaired=reading.repaired,
         dropped=reading.dropped + mended.dropped,
         clipped=mended.clipped,

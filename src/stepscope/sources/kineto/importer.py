@@ -90,7 +90,7 @@ def _assemble(parts: list[Part], folder: Path, origin: int, gaps: list[Gap], rul
     for rank, own in ranks.items():
         infos.append(_join(rank, own, folder, collectives, signals))
         gaps += [Gap(gap.what, (rank,), gap.why) for part in own for gap in part.gaps]
-    gaps += _missing_facts(infos, world) + settle(infos, hosts, world)
+    gaps += _missing_facts(infos, world) + _several_windows(ranks) + settle(infos, hosts, world)
     info = RunInfo(
         origin="trace",
         origin_ns=origin,
@@ -157,6 +157,15 @@ def _join(rank: int, own: list[Part], folder: Path, collectives: list[pl.DataFra
         )  # fmt: skip
         first.recorded = {k: v and other.recorded.get(k, False) for k, v in first.recorded.items()}
     return first
+
+
+def _several_windows(ranks: Mapping[int, list[Part]]) -> list[Gap]:
+    """Files of one rank over different times are windows of one job, and that is said: two jobs would look the same."""
+    several = {rank: own for rank, own in ranks.items() if len(own) > 1}
+    if not several:
+        return []
+    files = ", ".join(Path(p.path).name for p in next(iter(several.values()))[:3])
+    return [Gap("several windows of one rank", tuple(several), f"read as one job: {files}; give two jobs one at a time")]
 
 
 def _missing(world: int | None, ranks: Mapping[int, object]) -> list[int]:

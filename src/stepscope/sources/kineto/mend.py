@@ -24,10 +24,14 @@ STREAM_SLACK_NS: Final = 10_000
 
 @dataclass(slots=True)
 class Mended:
-    """The rows that stay, with columns start_ns, end_ns, flags; and what was done."""
+    """The rows that stay, with columns start_ns, end_ns, flags; and what was done.
+
+    `dropped` counts the rows that no sum takes; of them `lost` are gone, the others stay as points.
+    """
 
     frame: pl.DataFrame
     dropped: int = 0
+    lost: int = 0
     clipped: int = 0
     findings: list[str] = field(default_factory=list)
 
@@ -46,6 +50,7 @@ def mend(frame: pl.DataFrame, window_end: int | None) -> Mended:
     lost = int((~keep).sum())
     if lost:
         mended.dropped += lost
+        mended.lost = lost
         mended.findings.append(f"{lost} events without a usable time stamp (0, absent or a day away) were dropped")
     unknown = (lasted == NOT_A_TIME) | (lasted < 0)
     overflow = ~unknown & (lasted > DAY_NS)

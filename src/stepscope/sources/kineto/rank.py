@@ -30,6 +30,11 @@ from stepscope.sources.kineto.recorded import what_was_recorded
 from stepscope.sources.kineto.vendors import ANNOTATION, COMMUNICATION
 
 T = TypeVar("T")
+NO_DEVICE_WORK: Final = Gap(
+    "no device activity recorded",
+    (),
+    "the machine has a GPU, the trace no work of it: read as a CPU rank; record device activity",
+)
 _RANK_LABEL: Final = re.compile(r"rank\D{0,3}(\d{1,7})", re.IGNORECASE)
 
 
@@ -105,8 +110,9 @@ def _one_rank(
         bytes=_collective_bytes(spans, collectives),
     )
     info = describe(path, spans, mended, reading if first else Reading(metadata=reading.metadata), identity, columns)
-    info.recorded = what_was_recorded(spans, links, collectives, columns, reading.metadata, identity)
-    gaps = [Gap("damaged file", (), f"{path.name}: {text}") for text in [*(reading.findings if first else []), *mended.findings]]
+    info.recorded = what_was_recorded(spans, links, collectives, columns, reading, identity)
+    gaps = [] if info.device != "cpu" or not reading.metadata.get("deviceProperties") else [NO_DEVICE_WORK]
+    gaps += [Gap("damaged file", (), f"{path.name}: {text}") for text in [*(reading.findings if first else []), *mended.findings]]
     if columns.unknown_categories:
         shown = ", ".join(sorted(columns.unknown_categories)[:5])
         gaps.append(Gap("unknown events", (), f"{path.name}: categories not known and left out of the parts: {shown}"))

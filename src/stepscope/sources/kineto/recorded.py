@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import polars as pl
 
 from stepscope.model import words
 from stepscope.sources.kineto.columns import Columns
+from stepscope.sources.kineto.document import Reading
 from stepscope.sources.kineto.identify import Identity
 from stepscope.sources.kineto.links import Links
 
@@ -20,7 +21,7 @@ LOST_LAUNCH_SHARE: Final = 0.02
 
 
 def what_was_recorded(
-    spans: pl.DataFrame, links: Links, collectives: pl.DataFrame, columns: Columns, metadata: dict[str, Any], identity: Identity
+    spans: pl.DataFrame, links: Links, collectives: pl.DataFrame, columns: Columns, reading: Reading, identity: Identity
 ) -> dict[str, bool]:
     """Facts by name; True where the trace has it."""
     names = spans.select("name", "kind").unique(maintain_order=True)
@@ -53,7 +54,7 @@ def what_was_recorded(
         "group_ranks": bool(identity.groups) or any(a.group_ranks is not None for a in args),
         "units": bool(host.str.contains(r"^FSDP::").any()),
         "warmup": _kernels_complete(spans, links),
-        "complete_window": True,
+        "complete_window": not any("ends" in finding or "gzip" in finding for finding in reading.findings),
         "stream_sync": bool((kind == "sync").any()),
     }
 
