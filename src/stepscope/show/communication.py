@@ -15,6 +15,7 @@ ALL_RANKS: Final = 16  # up to here every rank has its own row
 ENDS: Final = 5  # above: this many rows from each end
 MOST_UNITS: Final = 12
 MOST_OPS: Final = 8
+MORE_THAN_CHANCE: Final = 1.5  # times its even share that a rank must be last to be named
 
 
 def communication_table(rows: Sequence[Communication]) -> Table:
@@ -78,10 +79,20 @@ def _operation_row(op: str, calls: Sequence[Collective], times: Sequence[str]) -
     busbw = [c.busbw_bytes_per_s for c in calls if c.busbw_bytes_per_s is not None]
     sizes = [c.bytes for c in calls if c.bytes is not None]
     size, speed = (median(sizes) if sizes else None, median(busbw) if busbw else None)
-    last = Counter(c.last_rank for c in calls if c.last_rank is not None).most_common(1)
-    known = sum(c.last_rank is not None for c in calls)
-    late = f"rank {last[0][0]}, {last[0][1]:,} of {known:,}" if last else None
-    return (op, f"{len(calls):,}", units.size(size), *times, units.rate(speed), late)
+    wait, transfer = times
+    if wait != units.UNKNOWN and all(c.transfer_ns is None for c in calls):
+        wait = f">= {wait}"  # peers are missing: a lower bound
+    return (op, f"{len(calls):,}", units.size(size), wait, transfer, units.rate(speed), _most_often_last(calls))
+
+
+def _most_often_last(calls: Sequence[Collective]) -> str | None:
+    """The rank that is last clearly more often than chance makes one; None where none is."""
+    known = [c for c in calls if c.last_rank is not None]
+    if not known:
+        return None
+    rank, times = Counter(c.last_rank for c in known).most_common(1)[0]
+    chance = sum(1 / c.n_ranks for c in known)
+    return f"rank {rank}, {times:,} of {len(known):,}" if times > max(1, MORE_THAN_CHANCE * chance) else None
 
 
 def _unit_row(u: UnitGather, unit: units.TimeUnit) -> tuple[Cell, ...]:

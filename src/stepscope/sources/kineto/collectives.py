@@ -52,7 +52,7 @@ def device_collectives(frame: pl.DataFrame, parent: Ints, launch: Ints, operator
         op = operation(args.collective) if args and args.collective else None
         op = op or next((o for r in chain if _names_operation(names[r]) and (o := operation(names[r]))), None)
         op = op or (None if is_generic(name) else kernel_operation(name)) or "unknown"
-        size, dtype, group_size = _size(op, args, _first(source.shapes, chain), source)
+        size, dtype, group_size = _size(op, args, _all(source.shapes, chain), source)
         rows.append({
             "group": args.group if args else None, "seq": _whole(args.collective_seq) if args else None, "op": op, "dtype": dtype,
             "bytes": size, "group_size": group_size, "stream": stream, "arrive_ns": start, "end_ns": end, "span": row,
@@ -93,7 +93,8 @@ def _host_row(call: tuple[Any, ...] | None, worker: tuple[Any, ...] | None, pare
     args = _first(source.args, chain)
     op = operation(head[1]) or "unknown"
     end = max(worker[3] if worker else head[3], head[2])
-    size, dtype, group_size = _size(op, args, _first(source.shapes, chain), source)
+    shapes = _all(source.shapes, [*chain, worker[0]] if worker else chain)
+    size, dtype, group_size = _size(op, args, shapes, source)
     return {
         "group": args.group if args else None, "seq": _whole(args.collective_seq) if args else None, "op": op, "dtype": dtype,
         "bytes": size, "group_size": group_size, "stream": None, "arrive_ns": head[2], "end_ns": end,
@@ -124,13 +125,17 @@ def _first(found: dict[int, Any], rows: list[int]) -> Any:
     return next((found[row] for row in rows if row in found), None)
 
 
+def _all(found: dict[int, Shape], rows: list[int]) -> list[Shape]:
+    return [found[row] for row in rows if row in found]
+
+
 def _whole(value: Value) -> int | None:
     if isinstance(value, str):
         return int(value) if value.lstrip("-").isdigit() and len(value) < 19 else None
     return value if isinstance(value, int) and abs(value) < 1 << 63 else None
 
 
-def _size(op: str, args: Args | None, shape: Shape | None, source: Source) -> tuple[int | None, str | None, int | None]:
+def _size(op: str, args: Args | None, shapes: list[Shape], source: Source) -> tuple[int | None, str | None, int | None]:
     """Bytes by the nccl-tests convention (the whole gathered, reduced or scattered buffer), dtype, group size."""
     group_size = _whole(args.group_size) if args else None
     if group_size is None:
@@ -141,9 +146,7 @@ def _size(op: str, args: Args | None, shape: Shape | None, source: Source) -> tu
         counts = [n for n in (_whole(args.in_elements), _whole(args.out_elements)) if n is not None]
         if width and counts:
             return max(counts) * width, args.dtype, group_size
-    if shape is None:
-        return None, args.dtype if args else None, group_size
-    sizes, dtype = _tensor_sizes(shape)
+    sizes, dtype = next((found for shape in shapes if (found := _tensor_sizes(shape))[0]), ([], args.dtype if args else None))
     if not sizes:
         return None, dtype, group_size
     if len(sizes) == 1 and op == "all_gather":  # the backend's annotation shows this rank's shard alone
