@@ -60,7 +60,7 @@ class Timeline:
         order = np.lexsort((-names, -last, first))
         order = order[last[order] > first[order]]
         first, last, names = first[order], last[order], names[order]
-        points = np.unique(np.concatenate([first, last]))
+        points = _points(first, last)
         top = _last_painted(np.searchsorted(points, first), np.searchsorted(points, last), max(len(points) - 1, 0))
         owned = np.flatnonzero(top >= 0)
         return cls(points[owned], points[owned + 1], names[top[owned]])
@@ -91,7 +91,7 @@ class Timeline:
 
 def overlay(*levels: Timeline) -> Timeline:
     """At each instant the label of the first timeline that has one there."""
-    points = np.unique(np.concatenate([edge for level in levels for edge in (level.starts, level.ends)]))
+    points = _points(*(edge for level in levels for edge in (level.starts, level.ends)))
     labels = np.full(max(len(points) - 1, 0), -1, dtype=np.int64)
     for level in levels:
         if not len(level):
@@ -101,6 +101,12 @@ def overlay(*levels: Timeline) -> Timeline:
         labels[owns] = level.labels[at[owns]]
     owned = np.flatnonzero(labels >= 0)
     return Timeline(points[owned], points[owned + 1], labels[owned])
+
+
+def _points(*edges: IntArray) -> IntArray:
+    """All times, each once, ascending. Sorting is several times as fast as the hash table of np.unique."""
+    points: IntArray = np.sort(np.concatenate(edges))
+    return whole_numbers(points[np.append(True, points[1:] != points[:-1])[: len(points)]])
 
 
 def _last_painted(left: IntArray, right: IntArray, cells: int) -> IntArray:
