@@ -16,7 +16,7 @@ import polars as pl
 
 from stepscope.sources.kineto import stamps
 from stepscope.sources.kineto.document import Batch
-from stepscope.sources.kineto.event import ABSENT, NO_ARGS, STAMPS, Args, Event, Value
+from stepscope.sources.kineto.event import ABSENT, STAMPS, AnyEvent, Args, Event, Instant, Meta, Value
 from stepscope.sources.kineto.vendors import CATEGORY
 
 KIND_CODE: Final = {kind: code for code, kind in enumerate(dict.fromkeys(CATEGORY.values()))}
@@ -50,7 +50,6 @@ _VALUES: Final[dict[str, Callable[[list[Args]], list[Value]]]] = {
     "forward_thread": lambda args: [a.forward_thread for a in args],
     "flops": lambda args: [a.flops for a in args],
 }
-_SIDE_DOORS: Final = ("M", "i", "I")  # flows (s, f) only repeat what ids say
 # Calls whose tensor sizes are a collective's: the shapes of all other operators are skipped.
 _WITH_SHAPES: Final = r"^(?:c10d::|_c10d_functional::|record_param_comms|(?:nccl|gloo|rccl|hccl|ucc|mpi|xccl):)"
 
@@ -74,7 +73,7 @@ class Columns:
     process_texts: dict[str, int] = field(default_factory=dict)
     window_end: int | None = None
     merged: bool = False  # rows say of which rank they are
-    memory: list[tuple[int, Value, Value, Value]] = field(default_factory=list)
+    memory: list[tuple[int, Value, Value]] = field(default_factory=list)
     collectives: dict[int, Args] = field(default_factory=dict)
     shapes: dict[int, Shape] = field(default_factory=dict)
     syncs: dict[int, Args] = field(default_factory=dict)
@@ -87,9 +86,9 @@ class Columns:
         """Takes one batch of events."""
         events = batch.events
         self.total += len(events)
-        rows = [e for e in events if e.ph == "X"]
+        rows = [e for e in events if type(e) is Event]
         if len(rows) < len(events):
-            self._others([e for e in events if e.ph in _SIDE_DOORS])
+            self._others(events)
         if not rows:
             return
         written = _written(batch)
@@ -162,24 +161,22 @@ class Columns:
         if "call_stacks" not in self.seen and any(a.stack is not ABSENT for a in args):
             self.seen.add("call_stacks")
 
-    def _others(self, events: list[Event]) -> None:
-        for event in [e for e in events if e.ph == "M" and e.args is not NO_ARGS]:
-            if event.name == "thread_name" and event.args.name is not None:
-                self.threads[event.pid, event.tid] = str(event.args.name)
-            elif event.name == "process_labels" and event.args.labels is not None:
-                self.labels[event.pid] = str(event.args.labels)
-            elif event.name == "process_name" and event.args.name is not None:
-                self.labels.setdefault(event.pid, str(event.args.name))
-        for event in [e for e in events if e.name == "Record Window End"]:
+    def _others(self, events: list[AnyEvent]) -> None:
+        for meta in [e for e in events if type(e) is Meta]:
+            if meta.name == "thread_name" and meta.args.name is not None:
+                self.threads[meta.pid, meta.tid] = str(meta.args.name)
+            elif meta.name == "process_labels" and meta.args.labels is not None:
+                self.labels[meta.pid] = str(meta.args.labels)
+            elif meta.name == "process_name" and meta.args.name is not None:
+                self.labels.setdefault(meta.pid, str(meta.args.name))
+        instants = [e for e in events if isinstance(e, Instant)]
+        for event in [e for e in instants if e.name == "Record Window End"]:
             end = int(stamps.to_ns([event.ts], lambda: None)[0])
             self.window_end = None if end == stamps.NOT_A_TIME else end
-        samples = [e for e in events if e.ph in ("i", "I") and e.args.memory_bytes is not None]
+        samples = [e for e in instants if e.args.size is not None]
         if samples:
             times = stamps.to_ns([e.ts for e in samples], lambda: None)
-            self.memory += [
-                (int(t), e.args.memory_bytes, e.args.memory_total, e.args.memory_device)
-                for t, e in zip(times, samples, strict=True)
-            ]
+            self.memory += [(int(t), e.args.total, e.args.device) for t, e in zip(times, samples, strict=True)]
 
 
 class _written:

@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from stepscope.model.errors import BadInput
-from stepscope.sources.kineto.event import EVENTS, Event, from_plain
+from stepscope.sources.kineto.event import EVENTS, AnyEvent, from_plain
 from stepscope.sources.kineto.salvage import walk
 from stepscope.sources.kineto.stream import TraceStream
 
@@ -32,7 +32,7 @@ _BOUNDARY: Final = re.compile(rb'\}(\s*,\s*)\{\s*"' + _KEYS)
 class Batch:
     """Events of one stretch; `raw` is the JSON array they came from, None where they were salvaged one by one."""
 
-    events: list[Event]
+    events: list[AnyEvent]
     raw: bytes | None
 
 
@@ -243,7 +243,7 @@ def _is_list(text: bytes) -> bool:
     return inner[:1] in (b"{", b"]", b"")
 
 
-def _typed(raw: bytes) -> list[Event] | None:
+def _typed(raw: bytes) -> list[AnyEvent] | None:
     try:
         return EVENTS.decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError):

@@ -5,7 +5,7 @@ Values stay as written (a number may be a string in some files); `columns` makes
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, Union
 
 import msgspec
 
@@ -34,10 +34,6 @@ class Args(
         "group_ranks": "Process Group Ranks",
         "own_rank": "Rank",
         "collective_seq": "Seq",
-        "memory_bytes": "Bytes",
-        "memory_total": "Total Allocated",
-        "memory_device": "Device Type",
-        "wait_record": "wait_on_cuda_event_record_corr_id",
     },
 ):
     """The arguments that anything here reads; all others are skipped without being built."""
@@ -64,32 +60,72 @@ class Args(
     group_ranks: Value | list[Value] = None
     own_rank: Value = None
     collective_seq: Value = None
-    memory_bytes: Value = None
-    memory_total: Value = None
-    memory_device: Value = None
     wait_on_stream: Value = None
-    wait_record: Value = None
     rank: Value = None  # written by tools that merge the traces of several ranks
-    name: Value = None
-    labels: Value = None
 
 
 NO_ARGS: Final = Args()
 
 
-class Event(msgspec.Struct, gc=False):
-    """One element of `traceEvents`."""
+class Event(msgspec.Struct, gc=False, tag_field="ph", tag="X"):
+    """A complete event: something that ran from `ts` for `dur`."""
 
-    ph: str = ""
     cat: str | None = None
     name: Value = ""
     pid: Value = None
     tid: Value = None
     ts: Value = None
     dur: Value = None
-    id: msgspec.UnsetType | Value = msgspec.UNSET
     args: Args = NO_ARGS
     mended: bool = False  # never in a file: set where the event's bytes were damaged
+
+
+class MetaArgs(msgspec.Struct, gc=False, frozen=True):
+    """What a metadata event names."""
+
+    name: Value = None
+    labels: Value = None
+
+
+class Meta(msgspec.Struct, gc=False, tag_field="ph", tag="M"):
+    """The name of a process or a thread."""
+
+    name: Value = ""
+    pid: Value = None
+    tid: Value = None
+    args: MetaArgs = MetaArgs()
+
+
+class MemoryArgs(
+    msgspec.Struct, gc=False, frozen=True, rename={"size": "Bytes", "total": "Total Allocated", "device": "Device Type"}
+):
+    """One allocation or release."""
+
+    size: Value = None
+    total: Value = None
+    device: Value = None
+
+
+class Instant(msgspec.Struct, gc=False, tag_field="ph", tag="i"):
+    """Something that happened at `ts`: a memory sample, the end of the window."""
+
+    name: Value = ""
+    ts: Value = None
+    args: MemoryArgs = MemoryArgs()
+
+
+class OldInstant(Instant, tag="I"):
+    """The same as old writers mark it."""
+
+
+class Skipped(msgspec.Struct, gc=False):
+    """Every other phase of the trace event format: flows repeat what ids say, the rest no profiler of ours writes."""
+
+
+AnyEvent = Event | Meta | Instant | Skipped
+_SKIPPED: Final = {
+    ph: msgspec.defstruct("Skipped", [], bases=(Skipped,), tag_field="ph", tag=ph) for ph in "sftBEbenCNODPRcSTFpva(),"
+}
 
 
 class Stamp(msgspec.Struct, gc=False):
@@ -100,40 +136,48 @@ class Stamp(msgspec.Struct, gc=False):
     dur: msgspec.Raw = msgspec.Raw(b"null")
 
 
-EVENTS: Final = msgspec.json.Decoder(list[Event])
+EVENTS: Final[msgspec.json.Decoder[list[AnyEvent]]] = msgspec.json.Decoder(
+    list[Union[Event, Meta, Instant, OldInstant, *_SKIPPED.values()]]  # type: ignore[misc]  # made above, a class per letter
+)
 STAMPS: Final = msgspec.json.Decoder(list[Stamp])
 
 _ARG_FIELDS: Final = {field.encode_name: field for field in msgspec.structs.fields(Args)}
+_TEXT_FIELDS: Final = ("Collective name", "dtype", "Process Group Name")
 _RAW_FIELDS: Final = ("Input Dims", "Input dims", "Input type", "Call stack")
 
 
-def from_plain(document: object, mended: bool) -> Event | None:
-    """An Event from whatever a plain JSON decoder made; None where it is not an event (no `ph`)."""
+def from_plain(document: object, mended: bool) -> AnyEvent | None:
+    """An event from whatever a plain JSON decoder made; None where it is not an event (no `ph`)."""
     if not isinstance(document, dict) or not isinstance(document.get("ph"), str):
         return None
     found = document.get("args")
+    args: dict[str, Any] = found if isinstance(found, dict) else {}
+    own = {key: _scalar(document.get(key)) for key in ("name", "pid", "tid", "ts", "dur")}
+    match document["ph"]:
+        case "X":
+            category = document.get("cat")
+            return Event(category if isinstance(category, str) else None, **own, args=_args(args), mended=mended)
+        case "M":
+            named = MetaArgs(_scalar(args.get("name")), _scalar(args.get("labels")))
+            return Meta(own["name"], own["pid"], own["tid"], named)
+        case "i" | "I":
+            sample = MemoryArgs(*(_scalar(args.get(key)) for key in ("Bytes", "Total Allocated", "Device Type")))
+            return Instant(own["name"], own["ts"], sample)
+    return Skipped()
+
+
+def _args(found: dict[str, Any]) -> Args:
     args: dict[str, Any] = {}
-    for key, value in found.items() if isinstance(found, dict) else ():
+    for key, value in found.items():
         if key in _RAW_FIELDS:
             args[_ARG_FIELDS[key].name] = msgspec.Raw(_encode(value))
         elif key == "Process Group Ranks" and isinstance(value, list):
             args["group_ranks"] = [v for v in value if isinstance(v, int | str)]
-        elif key in ("Collective name", "dtype", "Process Group Name"):
+        elif key in _TEXT_FIELDS:
             args[_ARG_FIELDS[key].name] = None if value is None else str(value)
         elif key in _ARG_FIELDS:
             args[_ARG_FIELDS[key].name] = _scalar(value)
-    category = document.get("cat")
-    return Event(
-        ph=document["ph"],
-        cat=category if isinstance(category, str) else None,
-        name=_scalar(document.get("name")),
-        pid=_scalar(document.get("pid")),
-        tid=_scalar(document.get("tid")),
-        ts=_scalar(document.get("ts")),
-        dur=_scalar(document.get("dur")),
-        args=Args(**args) if args else NO_ARGS,
-        mended=mended,
-    )
+    return Args(**args) if args else NO_ARGS
 
 
 def _scalar(value: object) -> Value:

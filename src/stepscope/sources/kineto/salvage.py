@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from stepscope.sources.kineto.event import Event, from_plain
+from stepscope.sources.kineto.event import AnyEvent, from_plain
 
 _DECODER: Final = json.JSONDecoder(strict=False, parse_constant=lambda _: None)
 # An event begins with one of its own keys. Keys of arguments (`"name"` in metadata) can imitate that: see `walk`.
@@ -34,7 +34,7 @@ class Salvage:
     """What a stretch gave. `rest`: text after the end of the event array, None while the array goes on;
     `unread`: an event that the stretch cuts off at its end."""
 
-    events: list[Event] = field(default_factory=list)
+    events: list[AnyEvent] = field(default_factory=list)
     repaired: int = 0
     dropped: int = 0
     rest: str | None = None
@@ -132,7 +132,7 @@ def _requoted(body: str) -> str:
     return body[: match.start(1)] + inner + body[match.end(1) :]
 
 
-def _by_fields(piece: str) -> Event | None:
+def _by_fields(piece: str) -> AnyEvent | None:
     """Last resort: the fields that can be recognised one by one. None without phase, stamp and name."""
     ph, ts, name = _PH.search(piece), _NUMBERS["ts"].search(piece), _NAME.search(piece)
     if not (ph and ts and name):
