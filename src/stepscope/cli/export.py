@@ -89,10 +89,10 @@ def json(**given: Any) -> None:
 def perfetto(
     inputs: tuple[str, ...], output: str | None, force: bool, steps: Numbers | None, ranks: Numbers | None, reading: Reading
 ) -> None:
-    """Write a timeline that https://ui.perfetto.dev opens: a process per rank, all on one clock.
+    """Write a timeline for https://ui.perfetto.dev, all ranks on one clock.
 
-    Each rank has its steps with their exclusive parts, its waits for other ranks, its threads and its device streams.
-    Arrows run from the ranks of a collective to the one that came last.
+    Each rank is a process with its steps and their exclusive parts, its waits for other ranks, its threads and its device
+    streams. Arrows run from the ranks of a collective to the one that came last.
 
     \b
     Examples:
