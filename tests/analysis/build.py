@@ -153,7 +153,7 @@ class Held:
     def ranks(self) -> list[int]:
         return list(self._tables)
 
-    def tables(self, rank: int) -> RankTables:
+    def tables(self, rank: int, columns: Sequence[str] | None = None) -> RankTables:
         return self._tables[rank]
 
     def collectives(self) -> pl.DataFrame:

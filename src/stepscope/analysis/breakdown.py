@@ -16,6 +16,8 @@ from stepscope.model.run import RankInfo, Run, Step
 from stepscope.model.spans import RankTables
 from stepscope.model.words import PARTS
 
+# Columns of spans and attribution that the account and the naive sum read; names tell step markers.
+NEEDED = ("id", "parent", "thread", "lane", "start_ns", "end_ns", "kind", "name", "flags", "part")
 STEP_MARKER = "ProfilerStep#"
 
 NO_TRANSFERS: Transfers = {}
@@ -33,7 +35,7 @@ def breakdown(run: Run, transfers: Transfers | None = None) -> Breakdown:
     communication: list[Communication] = []
     gathers = Gathers()
     for rank in run.ranks:
-        tables = run.tables(rank)
+        tables = run.tables(rank, NEEDED)
         spans = SpanColumns.of(tables)
         account = account_for(tables, spans, known)
         steps += _steps(tables, spans, account)

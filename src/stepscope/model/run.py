@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -150,24 +150,38 @@ class Run:
         self.path = path
         self.info = info
         self._owner = owner
+        self._shared: dict[str, pl.DataFrame] = {}
 
     @property
     def ranks(self) -> list[int]:
         """Ranks present, ascending."""
         return [info.rank for info in self.info.ranks]
 
-    def tables(self, rank: int) -> RankTables:
-        """Tables of one rank (shapes: `model.spans`). Raises BadInput where a file is absent or not ours."""
+    def tables(self, rank: int, columns: Sequence[str] | None = None) -> RankTables:
+        """Tables of one rank (shapes: `model.spans`). Raises BadInput where a file is absent or not ours.
+
+        `columns` names the columns of spans and attribution that are needed; the others are null and cost no reading.
+        """
         from stepscope.model.store import load_rank
 
-        return load_rank(self, rank)
+        return load_rank(self, rank, columns)
 
     def collectives(self) -> pl.DataFrame:
-        """Collectives of all ranks, by COLLECTIVES."""
-        from stepscope.model.spans import COLLECTIVES
-        from stepscope.model.store import read_table
+        """Collectives of all ranks, by COLLECTIVES; read once."""
+        return self._across_ranks("collectives")
 
-        return read_table(self.path, "collectives.parquet", COLLECTIVES)
+    def signals(self) -> pl.DataFrame:
+        """Counters and samples of all scopes, by SIGNALS; read once."""
+        return self._across_ranks("signals")
+
+    def _across_ranks(self, name: str) -> pl.DataFrame:
+        if name not in self._shared:
+            from stepscope.model.spans import COLLECTIVES, SIGNALS
+            from stepscope.model.store import read_table
+
+            schema = {"collectives": COLLECTIVES, "signals": SIGNALS}[name]
+            self._shared[name] = read_table(self.path, f"{name}.parquet", schema)
+        return self._shared[name]
 
     def __iter__(self) -> Iterator[RankTables]:
         for rank in self.ranks:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -64,11 +65,14 @@ def load(folder: Path, owner: TemporaryDirectory[str] | None = None) -> Run:
     return Run(folder, info, owner)
 
 
-def load_rank(run: Run, rank: int) -> RankTables:
-    """Tables of one rank. Raises BadInput where a file is absent, linked elsewhere, too large or of another shape."""
+def load_rank(run: Run, rank: int, columns: Sequence[str] | None = None) -> RankTables:
+    """Tables of one rank. Raises BadInput where a file is absent, linked elsewhere, too large or of another shape.
+
+    With `columns`, those of spans and attribution alone are read, the others are null.
+    """
     name = f"rank-{int(rank)}.parquet"
-    spans = read_table(run.path, f"spans/{name}", SPANS)
-    attribution = read_table(run.path, f"attribution/{name}", ATTRIBUTION)
+    spans = read_table(run.path, f"spans/{name}", SPANS, columns)
+    attribution = read_table(run.path, f"attribution/{name}", ATTRIBUTION, columns)
     if attribution.height != spans.height:
         raise BadInput(f"{run.path}: rank {rank} has {spans.height} spans but {attribution.height} attributions; import again")
     own = pl.col("rank") == rank
@@ -77,19 +81,21 @@ def load_rank(run: Run, rank: int) -> RankTables:
         spans=spans,
         edges=read_table(run.path, f"edges/{name}", EDGES),
         attribution=attribution,
-        collectives=read_table(run.path, "collectives.parquet", COLLECTIVES).filter(own),
-        signals=read_table(run.path, "signals.parquet", SIGNALS).filter(pl.col("scope") == f"rank {rank}"),
+        collectives=run.collectives().filter(own),
+        signals=run.signals().filter(pl.col("scope") == f"rank {rank}"),
     )
 
 
-def read_table(folder: Path, name: str, schema: Schema) -> pl.DataFrame:
-    """One table of a run with exactly the schema's columns (absent ones null)."""
+def read_table(folder: Path, name: str, schema: Schema, columns: Sequence[str] | None = None) -> pl.DataFrame:
+    """One table of a run with exactly the schema's columns; null are those that it lacks and those not in `columns`."""
     path = _own_file(folder, name)
     try:
-        rows = pl.scan_parquet(path).select(pl.len()).collect().item()
+        lazy = pl.scan_parquet(path, glob=False)
+        rows = lazy.select(pl.len()).collect().item()
         if rows > MAX_ROWS:
             raise BadInput(f"{path}: {rows} rows, more than the {MAX_ROWS} that one rank may have")
-        return conform(pl.read_parquet(path, glob=False), schema)
+        wanted = [c for c in lazy.collect_schema().names() if c in schema and (columns is None or c in columns)]
+        return conform(lazy.select(wanted).collect(), schema)
     except (pl.exceptions.PolarsError, OSError) as error:
         raise BadInput(f"{path}: not a table of a run ({str(error).splitlines()[0]}); import the traces again") from None
 

@@ -6,8 +6,9 @@ side doors. Rare arguments (collectives, shapes of communication) are taken only
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Final
 
 import msgspec
@@ -26,30 +27,18 @@ _CODE: Final = {category: KIND_CODE[kind] for category, kind in CATEGORY.items()
 Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
 ABSENT_ID: Final = int(np.iinfo(np.int64).min)
 
-# Only rows of these kinds carry the argument; of the others it is not even asked for.
-_ARGUMENT_OF: Final = {
-    "correlation": ("runtime", "kernel", "memcpy", "memset", "sync"),
-    "stream": ("kernel", "memcpy", "memset", "sync", "overlay"),
-    "device": ("kernel", "memcpy", "memset", "sync", "overlay"),
-    "bytes": ("memcpy", "memset"),
-    "external_id": ("op", "annotation", "runtime", "kernel", "memcpy", "memset"),
-    "sequence": ("op",),
-    "forward_thread": ("op",),
-    "flops": ("op",),
-}
-_OF_KINDS: Final = {
-    name: np.array([kind in kinds for kind in KINDS] + [True], dtype=np.bool_) for name, kinds in _ARGUMENT_OF.items()
-}
-_VALUES: Final[dict[str, Callable[[list[Args]], list[Value]]]] = {
-    "correlation": lambda args: [a.correlation for a in args],
-    "stream": lambda args: [a.stream for a in args],
-    "device": lambda args: [a.device for a in args],
-    "bytes": lambda args: [a.bytes for a in args],
-    "external_id": lambda args: _external_ids(args),  # noqa: PLW0108 - defined below
-    "sequence": lambda args: [a.sequence for a in args],
-    "forward_thread": lambda args: [a.forward_thread for a in args],
-    "flops": lambda args: [a.flops for a in args],
-}
+# Only rows of these kinds carry the arguments; of the others they are not even asked for.
+_ARGUMENTS_OF: Final = (
+    (("correlation",), ("runtime", "kernel", "memcpy", "memset", "sync")),
+    (("stream", "device"), ("kernel", "memcpy", "memset", "sync", "overlay")),
+    (("bytes",), ("memcpy", "memset")),
+    (("external_id",), ("op", "annotation", "runtime", "kernel", "memcpy", "memset")),
+    (("sequence", "forward_thread", "flops"), ("op",)),
+)
+_CARRIERS: Final = tuple(
+    (names, np.array([*(kind in kinds for kind in KINDS), True], dtype=np.bool_)) for names, kinds in _ARGUMENTS_OF
+)
+_ARGUMENTS: Final = tuple(name for names, _ in _ARGUMENTS_OF for name in names)
 # Calls whose tensor sizes are a collective's: the shapes of all other operators are skipped.
 _WITH_SHAPES: Final = r"^(?:c10d::|_c10d_functional::|record_param_comms|(?:nccl|gloo|rccl|hccl|ucc|mpi|xccl):)"
 
@@ -103,10 +92,11 @@ class Columns:
             "start": stamps.to_ns([e.ts for e in rows], lambda: written("ts")),
             "lasted": stamps.to_ns([e.dur for e in rows], lambda: written("dur")),
         }
-        place = np.arange(len(rows))
-        for name, codes in _OF_KINDS.items():
-            own = place[codes[kinds]]
-            columns[name] = _scattered(len(rows), own, _VALUES[name]([args[i] for i in own.tolist()]))
+        for arguments, carries in _CARRIERS:
+            own = np.flatnonzero(carries[kinds])
+            given = [args[i] for i in own.tolist()]
+            for name in arguments:
+                columns[name] = _scattered(len(rows), own, _values(given, name))
         if batch.raw is None or self.frames == [] or self.merged:
             ranks = _ints([a.rank for a in args])
             self.merged = self.merged or ranks.null_count() < len(ranks)
@@ -122,7 +112,7 @@ class Columns:
             return None
         whole = pl.concat(self.frames, rechunk=True)
         self.frames = []
-        return whole.with_columns(pl.when(pl.col(c) != ABSENT_ID).then(c).alias(c) for c in _OF_KINDS)
+        return whole.with_columns(pl.when(pl.col(c) != ABSENT_ID).then(c).alias(c) for c in _ARGUMENTS)
 
     def _processes(self, pids: Sequence[Value]) -> pl.Series:
         """Process ids; one that is a text (`Spans`, `rank3_pid77`) gets a negative number and keeps its text."""
@@ -211,10 +201,12 @@ def _ints(values: Sequence[Value]) -> pl.Series:
         return pl.Series([cache[v] for v in values], dtype=pl.Int64)
 
 
-def _external_ids(args: list[Args]) -> list[Value]:
-    """Profilers before 2022 wrote them in lower case on device and runtime rows."""
-    values = [a.external_id for a in args]
-    return [a.external_id_old if v is None else v for v, a in zip(values, args, strict=True)] if None in values else values
+def _values(args: list[Args], name: str) -> list[Value]:
+    """One argument of each row. Profilers before 2022 wrote External id in lower case on device and runtime rows."""
+    values: list[Value] = list(map(attrgetter(name), args))
+    if name == "external_id" and None in values:
+        return [a.external_id_old if v is None else v for v, a in zip(values, args, strict=True)]
+    return values
 
 
 def _scattered(height: int, rows: Ints, values: list[Value]) -> Ints:
