@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,6 +15,9 @@ from stepscope.cli.presenting import Answer, Presenting
 from stepscope.cli.reading import Reading, expand
 from stepscope.model.errors import OutputRefused, UsageMistake
 
+if TYPE_CHECKING:
+    from stepscope.model.run import Run
+
 _ENDINGS = re.compile(r"(\.gz|\.zip|\.json|\.pt|\.trace)+$", re.IGNORECASE)
 
 
@@ -21,19 +25,36 @@ _ENDINGS = re.compile(r"(\.gz|\.zip|\.json|\.pt|\.trace)+$", re.IGNORECASE)
 @options.inputs
 @options.output_option("The Run folder to make (default: named after the input, in the current folder).", "RUN")
 @options.force_option
+@click.option("--good/--not-good", default=None, help="Mark the run as one to compare with (last-good); works on a RUN too.")
 @options.format_option()
 @options.color_option
 @options.reading
-def command(inputs: tuple[str, ...], output: str | None, force: bool, format_: str, color: str, reading: Reading) -> None:
+def command(
+    inputs: tuple[str, ...],
+    output: str | None,
+    force: bool,
+    good: bool | None,
+    format_: str,
+    color: str,
+    reading: Reading,
+) -> None:
     """Read traces once into a .run folder that every other verb opens at once.
 
-    IN is trace files, folders of them, or quoted globs, one job together.
+    IN is trace files, folders of them, or quoted globs, one job together. A .run folder is only marked: with --good, the
+    newest such run of a folder is what `compare --base last-good` takes.
 
     \b
     Examples:
       stepscope import traces/ -o fri.run
       stepscope import 'traces/rank*.json.gz' --rank-map ranks.txt
+      stepscope import fri.run --good
     """
+    if good is not None and len(inputs) == 1 and (Path(inputs[0]) / "run.json").is_file():
+        if output is not None:
+            raise UsageMistake("-o: a run that exists is marked where it lies; leave -o away")
+        _mark(Path(inputs[0]), good)
+        note(f"{inputs[0]}: {'marked good' if good else 'no longer marked good'}", reading.quiet)
+        return
     if output in ("", "-"):
         raise UsageMistake("-o: a Run is a folder, so it needs a name such as fri.run")
     out = Path(output) if output else default_name(expand(inputs))
@@ -42,6 +63,8 @@ def command(inputs: tuple[str, ...], output: str | None, force: bool, format_: s
     if not out.absolute().parent.is_dir():
         raise OutputRefused(f"{out}: there is no folder {out.parent}; make it first")
     run = reading.into(inputs, out, force)
+    if good:
+        run = _mark(out, good)
 
     from stepscope.show import csv, json
     from stepscope.show import run as screen
@@ -52,6 +75,12 @@ def command(inputs: tuple[str, ...], output: str | None, force: bool, format_: s
     )
     Presenting(format_, Output(None), "always" if color == "always" else "never" if color == "never" else "auto").show(answer)
     note(f"wrote {out}", reading.quiet)
+
+
+def _mark(path: Path, good: bool) -> Run:
+    from stepscope.model.store import mark_good
+
+    return mark_good(path, good)
 
 
 def default_name(paths: Sequence[Path]) -> Path:

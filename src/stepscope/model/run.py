@@ -117,7 +117,10 @@ class Group(msgspec.Struct, frozen=True):
 
 
 class RunInfo(msgspec.Struct):
-    """`run.json`. `origin` is trace, live or simulated; `origin_ns` is what was subtracted from every time."""
+    """`run.json`. `origin` is trace, live or simulated; `origin_ns` is what was subtracted from every time.
+
+    `good` marks a run that later ones may be compared with: the newest such one is what `last-good` means.
+    """
 
     schema: str = SCHEMA
     origin: str = "trace"
@@ -131,6 +134,7 @@ class RunInfo(msgspec.Struct):
     workload: dict[str, Any] = {}
     cluster: dict[str, Any] = {}
     mesh: dict[str, Any] = {}
+    good: bool = False
 
     def rank(self, rank: int) -> RankInfo:
         """The entry of that rank; KeyError where it is missing."""

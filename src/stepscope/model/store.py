@@ -13,7 +13,7 @@ import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import NamedTemporaryFile, TemporaryDirectory
 from typing import Final
 
 import msgspec
@@ -63,6 +63,20 @@ def load(folder: Path, owner: TemporaryDirectory[str] | None = None) -> Run:
     if info.schema != SCHEMA:
         raise BadInput(f"{folder}: run of schema {info.schema!r}, this version reads {SCHEMA}; import the traces again")
     return Run(folder, info, owner)
+
+
+def mark_good(folder: Path, good: bool = True) -> Run:
+    """Marks a run as one to compare with, or takes the mark away; run.json is replaced whole. Raises BadInput, OutputRefused."""
+    run = load(folder)
+    run.info.good = good
+    try:
+        with NamedTemporaryFile(dir=folder, prefix=".run.json.", delete=False) as part:  # a new file, through no link
+            part.write(msgspec.json.format(msgspec.json.encode(run.info), indent=1))
+        Path(part.name).chmod((folder / "run.json").stat().st_mode & 0o777)
+        Path(part.name).replace(folder / "run.json")
+    except OSError as error:
+        raise OutputRefused(f"{folder}: cannot be marked ({error.strerror}); check the permissions") from error
+    return run
 
 
 def load_rank(run: Run, rank: int, columns: Sequence[str] | None = None) -> RankTables:

@@ -133,6 +133,7 @@ def _run(info: RunInfo) -> Document:
         "dropped": sum(r.dropped for r in info.ranks),
         "clipped": sum(r.clipped for r in info.ranks),
         "gaps": _gaps(info.gaps),
+        "good": info.good,
         "clock": {"residual_s": seconds(info.clock.residual_ns), "aligned": info.clock.aligned},
         "rank_details": [_rank(r) for r in info.ranks],
     }

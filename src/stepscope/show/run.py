@@ -94,7 +94,8 @@ def _headline(info: RunInfo, before: str) -> str:
     world = f" of {info.world_size:,}" if info.world_size and info.world_size != len(info.ranks) else ""
     events = units.count(sum(r.events for r in info.ranks), "event")
     origin = {"simulated": " (simulated)", "live": " (recorded live)"}.get(info.origin, "")
-    return f"{before}{units.count(len(info.ranks), 'rank')}{world}, {units.count(len(steps), 'step')}, {events}{origin}"
+    good = ", marked good" if info.good else ""
+    return f"{before}{units.count(len(info.ranks), 'rank')}{world}, {units.count(len(steps), 'step')}, {events}{origin}{good}"
 
 
 def _facts(info: RunInfo) -> Table:
