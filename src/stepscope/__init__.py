@@ -17,13 +17,19 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from stepscope.model.breakdown import Breakdown
+    from stepscope.model.compare import Comparison
     from stepscope.model.errors import StepscopeError
     from stepscope.model.run import Run
 
 __version__ = "0.1.0"
-__all__ = ["Breakdown", "Run", "StepscopeError", "__version__", "breakdown", "read"]
+__all__ = ["Breakdown", "Comparison", "Run", "StepscopeError", "__version__", "breakdown", "compare", "read"]
 
-_TYPES = {"Breakdown": "stepscope.model.breakdown", "Run": "stepscope.model.run", "StepscopeError": "stepscope.model.errors"}
+_TYPES = {
+    "Breakdown": "stepscope.model.breakdown",
+    "Comparison": "stepscope.model.compare",
+    "Run": "stepscope.model.run",
+    "StepscopeError": "stepscope.model.errors",
+}
 
 
 def read(
@@ -57,6 +63,18 @@ def breakdown(run: Run) -> Breakdown:
     from stepscope.analysis.breakdown import breakdown as find
 
     return find(run)
+
+
+def compare(base: Run, run: Run, tokens_per_step: int | tuple[int, int] | None = None) -> Comparison:
+    """What grew from the base to the run: exact deltas of the parts with bounds, per rank, and whether it is the same workload.
+
+    `tokens_per_step` (all ranks together; of both, or of base and run) wins over what the runs say of themselves. Raises
+    StepscopeError where either has no step.
+    """
+    from stepscope.analysis.compare import compare as find
+
+    tokens = tokens_per_step if isinstance(tokens_per_step, tuple) else (tokens_per_step, tokens_per_step)
+    return find(base, run, tokens=tokens)
 
 
 def __getattr__(name: str) -> Any:
