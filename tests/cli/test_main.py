@@ -91,7 +91,9 @@ def test_help_lists_the_verbs_in_order_each_on_one_line(call: Call) -> None:
     assert end.code == 0
     listed = re.findall(r"^  (\w+)  +(\S.*)$", end.out.split("Commands:")[1], re.MULTILINE)
     assert (
-        [verb for verb, _ in listed] == list(VERBS) == ["doctor", "import", "show", "breakdown", "export", "demo", "completion"]
+        [verb for verb, _ in listed]
+        == list(VERBS)
+        == ["doctor", "import", "show", "breakdown", "compare", "export", "demo", "completion"]
     )
     assert not any(words.endswith("...") for _, words in listed)
 

@@ -16,6 +16,7 @@ VERBS: Final = {
     "import": "import_",
     "show": "show",
     "breakdown": "breakdown",
+    "compare": "compare",
     "export": "export",
     "demo": "demo",
     "completion": "completion",
@@ -77,6 +78,7 @@ def stepscope() -> None:
       stepscope doctor traces/                what can these traces answer?
       stepscope breakdown traces/             where did the step go?
       stepscope import traces/ -o fri.run     read once, ask often
+      stepscope compare mon.run fri.run       what grew?
     """
 
 
