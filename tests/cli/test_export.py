@@ -71,4 +71,4 @@ def test_the_demo_itself(call: Call) -> None:
     assert end.out.startswith("healthy: Step ")
     assert "\nslow-rank: Step " in end.out
     assert "rank 2 spends the least time in communication" in end.out
-    assert "\nFrom healthy to slow-rank the step grows from " in end.out
+    assert "\nFrom healthy to slow-rank: the step grew by " in end.out

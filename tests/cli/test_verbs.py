@@ -176,10 +176,12 @@ def test_demo_of_two_inputs_and_its_mirror(
     monkeypatch.setattr("stepscope.analysis.breakdown.breakdown", lambda run: made[made["paths"][0].name])
     end = call("demo", tmp_path / "quick", tmp_path / "slow")
     assert end.out.startswith("quick: Step 200 ms")
-    assert "\nFrom quick to slow the step stays at 200 ms: idle -60.0 ms" in end.out
+    assert "\nFrom quick to slow: the step went from 200 ms to 200 ms (0 %)" in end.out
+    assert "waiting for other ranks in communication grew by 45.0 ms and backward grew by 15.0 ms" in " ".join(end.out.split())
     mirror = call("demo", tmp_path / "slow", tmp_path / "quick")
     assert mirror.out.startswith("slow: Step 200 ms")
-    assert "\nFrom slow to quick the step stays at 200 ms: idle +60.0 ms" in mirror.out
+    assert "\nFrom slow to quick: the step went from 200 ms to 200 ms (0 %)" in mirror.out
+    assert "waiting for other ranks in communication shrank by 45.0 ms and backward shrank" in " ".join(mirror.out.split())
     doc = call("demo", tmp_path / "slow", tmp_path / "quick", "--format", "json").json
     assert [run["name"] for run in doc["runs"]] == ["slow", "quick"]
     assert call("demo", tmp_path / "slow").code == 2

@@ -76,21 +76,25 @@ def test_the_difference_turns_with_its_inputs() -> None:
     from stepscope.model.breakdown import Breakdown
     from tests.show.build import step
 
-    quick = Breakdown(tuple(step(r, 0, backward=80, comm_wait=20) for r in range(4)), ())
+    quick = Breakdown(tuple(step(r, k, backward=80, comm_wait=20) for r in range(4) for k in range(2)), ())
     slow = Breakdown(
-        tuple(step(r, 0, backward=140 if r == 2 else 80, comm_wait=20 if r == 2 else 80) for r in range(4)),
+        tuple(step(r, k, backward=140 if r == 2 else 80, comm_wait=20 if r == 2 else 80) for r in range(4) for k in range(2)),
         (),
     )
     assert demo.difference(("quick", quick), ("slow", slow)) == (
-        "From quick to slow the step grows from 100 ms to 160 ms (+60 %): comm_wait +45.0 ms, backward +15.0 ms; "
-        "the own time of rank 2 grew by 60.0 ms, that of no other rank changed by more than 0 ms."
+        "From quick to slow: the step grew by 60.0 ms, from 100 ms to 160 ms (+60 %): "
+        "rank 2's own work grew by 60.0 ms (backward +60.0 ms), and the other ranks wait for it."
     )
     assert demo.difference(("slow", slow), ("quick", quick)) == (
-        "From slow to quick the step shrinks from 160 ms to 100 ms (-38 %): comm_wait -45.0 ms, backward -15.0 ms; "
-        "the own time of rank 2 shrank by 60.0 ms, that of no other rank changed by more than 0 ms."
+        "From slow to quick: the step shrank by 60.0 ms, from 160 ms to 100 ms (-38 %): "
+        "rank 2's own work shrank by 60.0 ms (backward -60.0 ms), and the other ranks no longer wait for it."
     )
-    assert "stays at 100 ms" in demo.difference(("a", quick), ("b", quick))
-    assert demo.document(("quick", quick), ("slow", slow))["runs"][1]["step_s"] == 0.16
+    assert demo.difference(("a", quick), ("b", quick)) == (
+        "From a to b: nothing grew: the step takes 100 ms in both, and every part is the same."
+    )
+    document = demo.document(("quick", quick), ("slow", slow))
+    assert document["runs"][1]["step_s"] == 0.16
+    assert document["comparison"]["ranks_that_stand_out"] == [2]
 
 
 def test_a_run_without_steps_cannot_be_compared() -> None:
