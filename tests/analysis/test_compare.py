@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import stepscope
@@ -46,6 +46,7 @@ def job(rows: Sequence[Sequence[int]], ranks: int) -> Breakdown:
     return Breakdown(tuple(steps), ())
 
 
+@settings(deadline=None)  # no test measures time
 @given(rank_steps, rank_steps, st.integers(1, 3), st.integers(1, 3), st.integers(1, 10**7), st.integers(1, 10**7))
 def test_deltas_of_the_parts_sum_to_the_steps(
     one: list[list[int]], two: list[list[int]], ranks_one: int, ranks_two: int, tokens_one: int, tokens_two: int
@@ -64,6 +65,7 @@ def test_deltas_of_the_parts_sum_to_the_steps(
         assert isinstance(communication, Fraction)
 
 
+@settings(deadline=None)  # no test measures time
 @given(rank_steps, rank_steps)
 def test_exchanged_sides_reverse_everything(one: list[list[int]], two: list[list[int]]) -> None:
     there, back = compare_steps(job(one, 1), job(two, 1)), compare_steps(job(two, 1), job(one, 1))
@@ -74,6 +76,7 @@ def test_exchanged_sides_reverse_everything(one: list[list[int]], two: list[list
             assert d.low_ns == -b.high_ns
 
 
+@settings(deadline=None)  # no test measures time
 @given(rank_steps, st.integers(1, 3))
 def test_a_run_against_itself_changed_in_nothing(rows: list[list[int]], ranks: int) -> None:
     found = compare_steps(job(rows, ranks), job(rows, ranks))
