@@ -26,6 +26,7 @@ from stepscope.model.words import PARTS
 
 TOKENS: Final = "tokens_per_step"
 BATCHES: Final = "batches_per_step"
+NEEDED: Final = ("parent", "kind", "name", "start_ns", "end_ns", "phase", "recompute", "part")
 
 Pair = tuple[int | None, int | None]
 
@@ -89,7 +90,7 @@ def _look(run: Run, tokens: int | None) -> tuple[Workload, Signals]:
     """One pass over the tables of a run, over the complete steps of each rank (all where none is)."""
     workload, signals = Workload(run.info, tokens), Signals()
     for rank in run.ranks:
-        tables = run.tables(rank)
+        tables = run.tables(rank, NEEDED)
         steps = steps_of(tables.info)
         steps = [s for s in steps if s.complete] or steps
         workload.add(tables, steps)
