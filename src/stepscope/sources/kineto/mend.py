@@ -22,14 +22,18 @@ NEAR_ZERO_NS: Final = 60_000_000_000  # a clock whose other stamps begin within 
 STREAM_SLACK_NS: Final = 10_000
 
 
+Bools = np.ndarray[tuple[int], np.dtype[np.bool_]]
+
+
 @dataclass(slots=True)
 class Mended:
-    """The rows that stay, with columns start_ns, end_ns, flags; and what was done.
+    """All rows with columns start_ns, end_ns, flags; which of them to keep; and what was done.
 
     `dropped` counts the rows that no sum takes; of them `lost` are gone, the others stay as points.
     """
 
     frame: pl.DataFrame
+    keep: Bools
     dropped: int = 0
     lost: int = 0
     clipped: int = 0
@@ -39,7 +43,7 @@ class Mended:
 def mend(frame: pl.DataFrame, window_end: int | None) -> Mended:
     """Rows (columns `start`, `lasted`, `kind`, `device`, `stream`, `correlation`, `mended`) with sound times."""
     start, lasted = frame["start"].to_numpy(), frame["lasted"].to_numpy()
-    mended = Mended(frame)
+    mended = Mended(frame, np.ones(frame.height, dtype=np.bool_))
     keep = start != NOT_A_TIME
     work = keep & (start > 0)
     if work.any():
@@ -80,13 +84,12 @@ def mend(frame: pl.DataFrame, window_end: int | None) -> Mended:
         )
     flags |= np.where(clipped, words.CLIPPED, 0).astype(np.uint8)
     columns = {"start_ns": start, "end_ns": np.maximum(end, start), "flags": flags}
-    mended.frame = frame.with_columns(**{k: pl.Series(v) for k, v in columns.items()}).filter(pl.Series(keep))
+    mended.frame = frame.with_columns(**{k: pl.Series(v) for k, v in columns.items()})
+    mended.keep = keep
     return mended
 
 
-def _clip_streams(
-    frame: pl.DataFrame, start: Ns, end: Ns, keep: np.ndarray[tuple[int], np.dtype[np.bool_]]
-) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _clip_streams(frame: pl.DataFrame, start: Ns, end: Ns, keep: Bools) -> Bools:
     """Cuts, in place, durations that run into the next slice of their in-order stream; which rows were cut.
 
     Kernels of one launch (a graph) may run side by side on what the profiler calls one stream: they are left alone.
@@ -95,8 +98,9 @@ def _clip_streams(
     rows = np.flatnonzero(keep & np.isin(frame["kind"].to_numpy(), words.DEVICE_WORK) & (end > start))
     if not len(rows):
         return clipped
-    stream = frame["stream"].fill_null(-1).to_numpy()[rows]
-    device = frame["device"].fill_null(-1).to_numpy()[rows]
+    # Where the arguments do not name them, a device row's thread is its stream and its process the device.
+    stream = frame.select(pl.coalesce("stream", "tid").fill_null(-1)).to_series().to_numpy()[rows]
+    device = frame.select(pl.coalesce("device", "pid").fill_null(-1)).to_series().to_numpy()[rows]
     correlation = frame["correlation"].fill_null(-1).to_numpy()[rows]
     order = np.lexsort((start[rows], stream, device))
     rows, stream, device, correlation = rows[order], stream[order], device[order], correlation[order]

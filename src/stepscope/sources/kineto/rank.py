@@ -77,7 +77,7 @@ def _one_rank(
     path: Path, frame: pl.DataFrame, columns: Columns, reading: Reading, identity: Identity, shift: int, first: bool
 ) -> RankTrace:
     mended = mend(frame, columns.window_end)
-    if not mended.frame.height:
+    if not mended.keep.any():
         raise BadInput(f"{path}: no event has a usable time stamp; record the trace again")
     spans = _spans(mended, shift)
     if not spans.height:
@@ -145,22 +145,24 @@ def _kinds(frame: pl.DataFrame) -> pl.DataFrame:
 
 def _spans(mended: Mended, shift: int) -> pl.DataFrame:
     """Rows in order of start (longest first), with lane, thread, device and stream; overlays without a lane are left out."""
-    device = pl.col("kind").is_in([*words.DEVICE_WORK, "sync"]) | ((pl.col("kind") == "overlay") & pl.col("stream").is_not_null())
-    frame = mended.frame.filter((pl.col("kind") != "overlay") | pl.col("tid").is_not_null())
-    return (
-        frame.with_columns(
-            lane=pl.when(device).then(pl.lit("device")).otherwise(pl.lit("host")).cast(pl.Enum(words.LANES)),
-            start_ns=pl.col("start_ns") + shift,
-            end_ns=pl.col("end_ns") + shift,
-        )
-        .with_columns(
-            thread=pl.when(pl.col("lane") == "host").then("tid"),
-            stream=pl.when(pl.col("lane") == "device").then(pl.coalesce("stream", "tid")),
-            device=pl.when(pl.col("lane") == "device").then(pl.coalesce("device", "pid")),
-        )
-        .sort("start_ns", -pl.col("end_ns"), maintain_order=True)
-        .with_row_index("id")
-        .with_columns(pl.col("id").cast(pl.Int64))
+    frame = mended.frame
+    overlay = (frame["kind"] == "overlay").to_numpy()
+    on_device = frame["kind"].is_in([*words.DEVICE_WORK, "sync"]).to_numpy() | (
+        overlay & frame["stream"].is_not_null().to_numpy()
+    )
+    rows = np.flatnonzero(mended.keep & ~(overlay & frame["tid"].is_null().to_numpy()))
+    start, end = frame["start_ns"].to_numpy()[rows], frame["end_ns"].to_numpy()[rows]
+    order = rows[np.lexsort((-end, start))]
+    lane = enum_of(on_device[order].astype(np.int64), words.LANES)
+    host = lane == "host"
+    return frame[order].with_columns(
+        id=pl.int_range(pl.len(), dtype=pl.Int64),
+        lane=lane,
+        start_ns=pl.col("start_ns") + shift,
+        end_ns=pl.col("end_ns") + shift,
+        thread=pl.when(host).then("tid"),
+        stream=pl.when(~host).then(pl.coalesce("stream", "tid")),
+        device=pl.when(~host).then(pl.coalesce("device", "pid")),
     )
 
 
