@@ -66,9 +66,22 @@ def test_input_bound_pair(shared: Path, loader: str, least: float, most: float) 
     assert least < means(result)["input_wait"] < most
 
 
-@pytest.mark.parametrize("form", ["resnet50-loader-0workers-list", "resnet50-loader-4workers-b", "inference-h100", "inference-mi300x",
-                                  "mi300x-resnet-rccl", "hta-ddp-a100-control", "hta-df_index_resolver", "hta-nccl_parser_config",
-                                  "hta-cpu_only", "hta-cpu_only_full", "hta-amd_trace"])  # fmt: skip
+FORMS = (
+    "resnet50-loader-0workers-list",
+    "resnet50-loader-4workers-b",
+    "inference-h100",
+    "inference-mi300x",
+    "mi300x-resnet-rccl",
+    "hta-ddp-a100-control",
+    "hta-df_index_resolver",
+    "hta-nccl_parser_config",
+    "hta-cpu_only",
+    "hta-cpu_only_full",
+    "hta-amd_trace",
+)
+
+
+@pytest.mark.parametrize("form", FORMS)
 def test_every_vendor_and_age_sums_to_its_steps(shared: Path, form: str) -> None:
     result, info = explain(shared / "traces" / form)
     assert result.steps
