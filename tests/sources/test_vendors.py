@@ -79,6 +79,19 @@ def test_sizes_follow_the_nccl_tests_convention(tmp_path: Path) -> None:
     assert rows == [("all_reduce", 1024, 4, None, None), ("all_gather", 80, 4, "0", 12)]
 
 
+def test_a_matrix_product_keeps_the_sizes_of_its_operands_and_others_do_not(tmp_path: Path) -> None:
+    document = gpu_trace(0, 1, steps=1)
+    for event in document["traceEvents"]:
+        if event["name"] in ("aten::mm", "aten::to"):
+            event["args"]["Input Dims"] = [[8, 16], [16, 4]]
+    with stepscope.read(write(tmp_path / "a.json", document)) as run:
+        spans = run.tables(0).spans
+        found = {n: s for n, s in zip(spans["name"], spans["shape"], strict=True) if s}
+        forward = next(p for p in stepscope.compare(run, run).phases if p.phase == "forward")
+    assert found == {"aten::mm": "[[8, 16], [16, 4]]"}
+    assert [(s.base, s.run) for s in forward.inspect if s.signal == "gemm_shapes"] == [(1.0, 1.0)]
+
+
 def test_other_devices_are_read_as_far_as_they_say(tmp_path: Path) -> None:
     document = {
         "traceEvents": [host("urEnqueueKernelLaunch", BASE, 5, "xpu_runtime", correlation=1), host("aten::mm", BASE - 5, 20)]

@@ -26,7 +26,7 @@ from stepscope.model.words import PARTS
 
 TOKENS: Final = "tokens_per_step"
 BATCHES: Final = "batches_per_step"
-NEEDED: Final = ("parent", "kind", "name", "start_ns", "end_ns", "phase", "recompute", "part")
+NEEDED: Final = ("parent", "kind", "name", "start_ns", "end_ns", "shape", "phase", "recompute", "part")
 
 Pair = tuple[int | None, int | None]
 

@@ -1,8 +1,9 @@
 """What to lay beside each phase when it grew: the second table of the design, a base and a run, null where not recorded.
 
 Times are seconds per rank and step, sizes bytes, `share` a ratio of the phase's kernel time. Kernel times are sums (streams
-overlap), so they are not the exclusive parts. No trace says where the optimizer's state lives, what a save wrote, or how the
-host's memory, the storage and the GPU's clocks did: those stay null until counters are recorded beside it.
+overlap), so they are not the exclusive parts; `gemm_shapes` counts the distinct input sizes of matrix products. No trace
+says where the optimizer's state lives, what a save wrote, or how the host's memory, the storage and the GPU's clocks did:
+those stay null until counters are recorded beside it.
 """
 
 from __future__ import annotations
@@ -40,14 +41,17 @@ class Signals:
     copies: int = 0
     kernels: int = 0
     peak: float | None = None
+    products: dict[str, set[str]] = field(default_factory=dict)
 
     def add(self, tables: RankTables, steps: Sequence[Step]) -> None:
         """Sums one rank's device work in these steps."""
         self.rank_steps += len(steps)
-        work = tables.spans.select("name", "kind", ns=pl.col("end_ns") - pl.col("start_ns")).with_columns(
+        work = tables.spans.select("name", "kind", "shape", ns=pl.col("end_ns") - pl.col("start_ns")).with_columns(
             tables.attribution["phase", "recompute", "part"], inside=in_steps(tables.spans["start_ns"], steps)
         )
         work = work.filter(pl.col("inside") & (pl.col("ns") > 0)).with_columns(pl.col("phase").cast(pl.String))
+        for phase, shape in work.filter(pl.col("shape").is_not_null()).select("phase", "shape").unique().iter_rows():
+            self.products.setdefault(phase or "", set()).add(shape)
         kernels = work.filter(pl.col("kind") == "kernel")
         self.kernels += kernels.height
         for phase, name, ns in kernels.group_by("phase", "name").agg(pl.col("ns").sum()).iter_rows():
@@ -87,16 +91,17 @@ def _signals(phase: str, side: Side) -> list[tuple[str, float | None, str]]:
     result, whole, signals = side
     kernel_time = ("kernel_time", signals.per_step_s(signals.kernel_ns[phase]), "s")
     shares = [(f"kernel_time_{word}", signals.format_share(phase, word), "share") for word in (*FORMATS, UNKNOWN_FORMAT)]
+    shapes = ("gemm_shapes", float(len(signals.products[phase])) if phase in signals.products else None, "count")
     match phase:
         case "input":
             copied = signals.per_step_s(signals.batch_copy_ns) if signals.copies else None
             unknown = [("host_memory", None, "bytes"), ("host_cpu", None, "share"), ("storage_latency", None, "s")]
             return [("batch_wait", _part(whole, "input_wait"), "s"), ("next_batch_copy", copied, "s"), *unknown]
         case "forward":
-            return [kernel_time, ("gemm_shapes", None, "count"), *shares, ("activation_memory", None, "bytes"), _CLOCK]
+            return [kernel_time, shapes, *shares, ("activation_memory", None, "bytes"), _CLOCK]
         case "backward":
             again = ("recomputation_time", signals.per_step_s(signals.recomputed_ns), "s")
-            return [kernel_time, ("gemm_shapes", None, "count"), *shares, again, ("peak_memory", signals.peak, "bytes")]
+            return [kernel_time, shapes, *shares, again, ("peak_memory", signals.peak, "bytes")]
         case "synchronization":
             return _synchronization(result)
         case "optimizer":

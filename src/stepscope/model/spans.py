@@ -37,6 +37,7 @@ SPANS: Final[Schema] = {
     "forward_thread": pl.Int64,
     "bytes": pl.Int64,
     "flops": pl.Int64,
+    "shape": pl.String,  # input sizes of a matrix product, JSON as recorded
     "collective_id": pl.Int64,  # row of this rank's collectives table
     "flags": pl.UInt8,  # words.CLIPPED | words.REPAIRED | words.NO_DURATION
 }

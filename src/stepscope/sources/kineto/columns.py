@@ -39,8 +39,9 @@ _CARRIERS: Final = tuple(
     (names, np.array([*(kind in kinds for kind in KINDS), True], dtype=np.bool_)) for names, kinds in _ARGUMENTS_OF
 )
 _ARGUMENTS: Final = tuple(name for names, _ in _ARGUMENTS_OF for name in names)
-# Calls whose tensor sizes are a collective's: the shapes of all other operators are skipped.
-_WITH_SHAPES: Final = r"^(?:c10d::|_c10d_functional::|record_param_comms|(?:nccl|gloo|rccl|hccl|ucc|mpi|xccl):)"
+# Operators whose tensor sizes are read: those of a collective, and matrix products. All others are skipped.
+PRODUCT: Final = r"^aten::(?:mm|addmm|bmm|baddbmm|_scaled_mm|_grouped_mm|_int_mm)$"
+_WITH_SHAPES: Final = rf"^(?:c10d::|_c10d_functional::|record_param_comms|(?:nccl|gloo|rccl|hccl|ucc|mpi|xccl):)|{PRODUCT}"
 
 
 @dataclass(slots=True)

@@ -19,7 +19,7 @@ from stepscope.model.errors import BadInput
 from stepscope.model.run import Gap, Group
 from stepscope.model.spans import ATTRIBUTION, EDGES, SPANS, RankTables, conform, empty, enum_of
 from stepscope.sources.kineto.collectives import Source, device_collectives, host_collectives
-from stepscope.sources.kineto.columns import KINDS, UNKNOWN, Columns
+from stepscope.sources.kineto.columns import KINDS, PRODUCT, UNKNOWN, Columns, Shape
 from stepscope.sources.kineto.describe import describe, groups_of, memory
 from stepscope.sources.kineto.document import Reading, TraceDocument
 from stepscope.sources.kineto.identify import Identity, identify
@@ -30,6 +30,7 @@ from stepscope.sources.kineto.recorded import what_was_recorded
 from stepscope.sources.kineto.vendors import ANNOTATION, COMMUNICATION
 
 T = TypeVar("T")
+MAX_SHAPE: Final = 256  # bytes; a matrix product has a handful of operands of two or three dimensions
 NO_DEVICE_WORK: Final = Gap(
     "no device activity recorded",
     (),
@@ -108,6 +109,7 @@ def _one_rank(
         parent=pl.when(parent >= 0).then(parent),
         collective_id=pl.when(pl.Series(owner) >= 0).then(pl.Series(owner)),
         bytes=_collective_bytes(spans, collectives),
+        shape=_product_shapes(spans, source.shapes),
     )
     info = describe(path, spans, mended, reading if first else Reading(metadata=reading.metadata), identity, columns)
     info.recorded = what_was_recorded(spans, links, collectives, columns, reading, identity)
@@ -188,6 +190,16 @@ def _split(path: Path, frame: pl.DataFrame, columns: Columns) -> dict[int, pl.Da
     ranked = frame.with_columns(rank=pl.col("pid").replace_strict(rank_of, default=None, return_dtype=pl.Int64))
     known = ranked.filter(pl.col("rank").is_not_null())
     return {int(key[0]): part for key, part in known.partition_by("rank", as_dict=True, maintain_order=True).items()}
+
+
+def _product_shapes(spans: pl.DataFrame, shapes: dict[int, Shape]) -> pl.Series:
+    """Input sizes of the matrix products, as recorded."""
+    rows = spans["name"].str.contains(PRODUCT).arg_true().to_list()
+    column: list[str | None] = [None] * spans.height
+    for row in rows:
+        if row in shapes and len(shapes[row].dims) <= MAX_SHAPE:
+            column[row] = shapes[row].dims.decode("utf-8", "replace")
+    return pl.Series("shape", column, dtype=pl.String)
 
 
 def _collective_bytes(spans: pl.DataFrame, collectives: pl.DataFrame) -> pl.Series:
