@@ -52,5 +52,5 @@ def _mark(path: Path) -> _Mark | None:
         if info.is_symlink() or info.stat().st_size > MAX_INFO_BYTES:
             return None
         return msgspec.json.decode(info.read_bytes(), type=_Mark)
-    except (OSError, ValueError, RecursionError):
+    except (OSError, ValueError, msgspec.MsgspecError, RecursionError):
         return None
