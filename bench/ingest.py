@@ -219,7 +219,10 @@ def main() -> int:
     options = parser.parse_args()
     if not options.trace.is_dir():
         parser.error(f"{options.trace}: no such folder; name one with a real trace: --trace DIR (demo/healthy will do)")
-    if not options.without_peer and subprocess.run([options.peer_python, "-c", "import hta"], capture_output=True).returncode:
+    if (
+        not options.without_peer
+        and subprocess.run([options.peer_python, "-c", "import hta"], check=False, capture_output=True).returncode
+    ):
         parser.error("traceinsight is not there: pip install -e '.[bench]', or name its interpreter, or say --without-peer")
     with tempfile.TemporaryDirectory() as scratch:
         cases, size = measure(options, Path(scratch))

@@ -105,6 +105,15 @@ def test_two_writers_of_one_file_are_noticed(tmp_path: Path) -> None:
     assert any("second document" in f for f in reading.findings)
 
 
+def test_a_writer_amid_another_is_noticed_and_nothing_after_it_is_lost(tmp_path: Path) -> None:
+    head = {"deviceProperties": [{"id": 0, "name": "GPU"}], "traceEvents": EVENTS}
+    data = json.dumps(head).encode()
+    cut, end = data.index(b'"op20"'), data.index(b'"op5"')
+    names, reading = names_of(tmp_path / "a.json", data[:cut] + data[:end] + data[cut:])
+    assert set(names) >= set(NAMES) - {"op20"}
+    assert any("amid the events" in f for f in reading.findings)
+
+
 @pytest.mark.parametrize(
     ("data", "says"),
     [

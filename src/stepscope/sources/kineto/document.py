@@ -175,6 +175,10 @@ class TraceDocument:
         found = walk(part.decode("utf-8", "replace"))
         self.reading.repaired += found.repaired
         self.reading.dropped += found.dropped + bool(found.unread)
+        if _OPEN.search(part):
+            self.reading.findings.append(
+                "another document begins amid the events (two writers?); what is readable of both was read"
+            )
         if found.rest is not None:
             self._after(found.rest.encode("utf-8", "replace"))
         if found.events:

@@ -114,7 +114,9 @@ def _one_rank(
     info = describe(path, spans, mended, reading if first else Reading(metadata=reading.metadata), identity, columns)
     info.recorded = what_was_recorded(spans, links, collectives, columns, reading, identity)
     gaps = [] if info.device != "cpu" or not reading.metadata.get("deviceProperties") else [NO_DEVICE_WORK]
-    gaps += [Gap("damaged file", (), f"{path.name}: {text}") for text in [*(reading.findings if first else []), *mended.findings]]
+    mended_text = [f"{reading.repaired} damaged places were mended"] if reading.repaired and first else []
+    findings = [*mended_text, *(reading.findings if first else []), *mended.findings]
+    gaps += [Gap("damaged file", (), f"{path.name}: {text}") for text in findings]
     if columns.unknown_categories:
         shown = ", ".join(sorted(columns.unknown_categories)[:5])
         gaps.append(Gap("unknown events", (), f"{path.name}: categories not known and left out of the parts: {shown}"))

@@ -45,10 +45,11 @@ def walk(text: str) -> Salvage:
     """Every readable event of `text`, which begins at an event (or a comma before one)."""
     found = Salvage()
     place = 0
+    event_end = 0  # where the last event ended; a list that closes behind anything else is not the list of events
     start = _START.search(text)
     while start:
-        if place and _closed(text, place, start.start()):
-            found.rest = text[_closing(text, place) :]
+        if event_end and _closed(text, event_end, start.start()):
+            found.rest = text[_closing(text, event_end) :]
             return found
         document, end = _decode(text, start.start())
         if document is not None:
@@ -57,12 +58,15 @@ def walk(text: str) -> Salvage:
                 found.events.append(event)
             else:
                 found.dropped += 1
+            event_end = end if event is not None else 0
             place = end
         else:
+            before = len(found.events)
             place = _mend(text, start.start(), found)
+            event_end = place if len(found.events) > before else 0
         start = _START.search(text, place)
-    if place and _closed(text, place, len(text)):
-        found.rest = text[_closing(text, place) :]
+    if event_end and _closed(text, event_end, len(text)):
+        found.rest = text[_closing(text, event_end) :]
     return found
 
 
