@@ -12,6 +12,7 @@ from stepscope.analysis.arrivals import arrivals
 from stepscope.analysis.columns import CollectiveColumns, SpanColumns, Transfers
 from stepscope.analysis.units import Gathers
 from stepscope.model.breakdown import Breakdown, Communication, StepParts
+from stepscope.model.place import place_name
 from stepscope.model.run import RankInfo, Run, Step
 from stepscope.model.spans import RankTables
 from stepscope.model.words import PARTS
@@ -48,6 +49,7 @@ def breakdown(run: Run, transfers: Transfers | None = None) -> Breakdown:
         collectives=found.collectives,
         units=gathers.means(),
         gaps=tuple(run.info.gaps),
+        places={r.rank: place_name(r.rank, r.place) for r in run.info.ranks if r.place is not None},
     )
 
 

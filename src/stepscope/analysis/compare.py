@@ -76,6 +76,7 @@ def compare_steps(
         notes=_notes(one, two),
         step_numbers=(one.steps, two.steps),
         tokens=tokens,
+        places=run.places,
     )
 
 

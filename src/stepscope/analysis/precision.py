@@ -24,9 +24,15 @@ _NAMED: Final = (
     # ampere_sgemm, volta_scudnn, implicit_convolve_sgemm<float…>, Cijk_…_SB
     ("fp32", r"sgemm|scudnn|\bfloat\b|f32f32|Cijk_\w*?_SB_"),
 )
+# Kernels that only change the format, and scalars among a template's arguments, say nothing of what is computed in.
+_CONVERSION: Final = re.compile(r"(?:float|half|bfloat16)_to_h?fp8|h?fp8\w*_to_(?:float|half|bfloat16)|_to_hfp8", re.IGNORECASE)
+_OPTION: Final = re.compile(r"optional<\w+>")
 _PATTERNS: Final = tuple((word, re.compile(pattern, re.IGNORECASE if word == "bf16" else 0)) for word, pattern in _NAMED)
 
 
 def precision(kernel: str) -> str | None:
-    """A word of FORMATS; None where the name says nothing (copies, integer work, kernels that a compiler named)."""
+    """A word of FORMATS; None where the name says nothing (copies, conversions, integer work, kernels that a compiler named)."""
+    if _CONVERSION.search(kernel):
+        return None
+    kernel = _OPTION.sub("", kernel)
     return next((word for word, pattern in _PATTERNS if pattern.search(kernel)), None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from statistics import fmean, median, quantiles
 from typing import TYPE_CHECKING
@@ -88,6 +89,7 @@ class Breakdown:
     collectives: tuple[Collective, ...] = ()
     units: tuple[UnitGather, ...] = ()
     gaps: tuple[Gap, ...] = field(default=())
+    places: Mapping[int, str] = field(default_factory=dict)  # of the ranks whose node is known, `node1/gpu3`
 
     def frame(self) -> pl.DataFrame:
         """One row per rank and step: rank, step, duration_ns, each part as `PART_ns`, naive_ns (all int64), complete."""

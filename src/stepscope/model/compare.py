@@ -5,6 +5,7 @@ Times are ns. Means are exact fractions, so that the deltas of the parts sum to 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -115,6 +116,7 @@ class Comparison:
     notes: tuple[str, ...] = ()
     step_numbers: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
     tokens: tuple[int | None, int | None] = field(default=(None, None))
+    places: Mapping[int, str] = field(default_factory=dict)  # of the run's ranks whose node is known
 
     @property
     def base_step_ns(self) -> Fraction:

@@ -12,6 +12,7 @@ from stepscope.show import units
 from stepscope.show.averages import Average, Averages, averages
 from stepscope.show.communication import collectives_table, communication_table, units_table
 from stepscope.show.gaps import gap_lines
+from stepscope.show.names import NUMBERS, Names
 from stepscope.show.sentence import sentence
 from stepscope.show.strip import Strip
 from stepscope.show.terminal import Block, Paragraph
@@ -29,11 +30,11 @@ def blocks(result: Breakdown, info: RunInfo | None = None) -> Iterator[Block]:
     if any(c.total_ns for c in result.communication):
         yield communication_table(result.communication)
     if result.collectives:
-        yield collectives_table(result.collectives)
+        yield collectives_table(result.collectives, Names(result.places))
     if result.units:
         yield units_table(result.units)
     if means is not None and len(means.own) > 1:
-        yield own_strip(means, info)
+        yield own_strip(means, info, Names(result.places))
     yield from gap_lines(result.gaps)
 
 
@@ -64,11 +65,10 @@ def naive_line(means: Averages) -> str:
     return f"  naive sum of durations {units.duration(means.naive)}, {times}: overlap is counted as often as it occurs"
 
 
-def own_strip(means: Averages, info: RunInfo | None) -> Strip:
+def own_strip(means: Averages, info: RunInfo | None, called: Names = NUMBERS) -> Strip:
     """The rank with more own time than the others is the one they wait for, though waiting makes all steps equally long."""
-    return Strip(
-        "Own time per rank and step (the step without exposed communication)", means.own, (info.world_size or 0) if info else 0
-    )
+    title = "Own time per rank and step (the step without exposed communication)"
+    return Strip(title, means.own, (info.world_size or 0) if info else 0, called)
 
 
 def _part_row(name: str, a: Average, step: float, unit: units.TimeUnit, ranks: bool) -> tuple[str | None, ...]:

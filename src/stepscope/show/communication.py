@@ -10,6 +10,7 @@ from typing import Final
 from stepscope.model.breakdown import Collective, Communication, UnitGather
 from stepscope.model.table import Cell, Column, Table
 from stepscope.show import units
+from stepscope.show.names import NUMBERS, Names
 
 ALL_RANKS: Final = 16  # up to here every rank has its own row
 ENDS: Final = 5  # above: this many rows from each end
@@ -35,7 +36,7 @@ def communication_table(rows: Sequence[Communication]) -> Table:
     return Table(title, columns, tuple(shown), (left,))
 
 
-def collectives_table(collectives: Sequence[Collective]) -> Table:
+def collectives_table(collectives: Sequence[Collective], called: Names = NUMBERS) -> Table:
     """One row per operation: how often, how large, mean wait and transfer, who came last most often."""
     groups: dict[str, list[Collective]] = defaultdict(list)
     for c in collectives:
@@ -46,7 +47,7 @@ def collectives_table(collectives: Sequence[Collective]) -> Table:
     shown = order[:MOST_OPS]
     times = {op: (_mean(c.wait_ns for c in groups[op]), _mean(c.transfer_ns for c in groups[op])) for op in shown}
     unit = units.time_unit(t for pair in times.values() for t in pair)
-    rows = [_operation_row(op, groups[op], [unit.cell(t) for t in times[op]]) for op in shown]
+    rows = [_operation_row(op, groups[op], [unit.cell(t) for t in times[op]], called) for op in shown]
     names = ("operation", "count", "size", "wait", "transfer", "busbw", "last most often")
     known = [i for i, cells in enumerate(zip(*rows, strict=True)) if i < 2 or any(c not in (None, units.UNKNOWN) for c in cells)]
     columns = tuple(Column(names[i], right=0 < i < 6) for i in known)
@@ -75,24 +76,24 @@ def _rank_row(name: str, r: Communication, unit: units.TimeUnit) -> tuple[str, .
     return (name, *times, units.percent(r.hidden_ns, r.total_ns))
 
 
-def _operation_row(op: str, calls: Sequence[Collective], times: Sequence[str]) -> tuple[Cell, ...]:
+def _operation_row(op: str, calls: Sequence[Collective], times: Sequence[str], called: Names) -> tuple[Cell, ...]:
     busbw = [c.busbw_bytes_per_s for c in calls if c.busbw_bytes_per_s is not None]
     sizes = [c.bytes for c in calls if c.bytes is not None]
     size, speed = (median(sizes) if sizes else None, median(busbw) if busbw else None)
     wait, transfer = times
     if wait != units.UNKNOWN and all(c.transfer_ns is None for c in calls):
         wait = f">= {wait}"  # peers are missing: a lower bound
-    return (op, f"{len(calls):,}", units.size(size), wait, transfer, units.rate(speed), _most_often_last(calls))
+    return (op, f"{len(calls):,}", units.size(size), wait, transfer, units.rate(speed), _most_often_last(calls, called))
 
 
-def _most_often_last(calls: Sequence[Collective]) -> str | None:
+def _most_often_last(calls: Sequence[Collective], called: Names) -> str | None:
     """The rank that is last clearly more often than chance makes one; None where none is."""
-    known = [c for c in calls if c.last_rank is not None]
+    known = [(c.last_rank, c.n_ranks) for c in calls if c.last_rank is not None]
     if not known:
         return None
-    rank, times = Counter(c.last_rank for c in known).most_common(1)[0]
-    chance = sum(1 / c.n_ranks for c in known)
-    return f"rank {rank}, {times:,} of {len(known):,}" if times > max(1, MORE_THAN_CHANCE * chance) else None
+    rank, times = Counter(last for last, _ in known).most_common(1)[0]
+    chance = sum(1 / ranks for _, ranks in known)
+    return f"{called(rank)}, {times:,} of {len(known):,}" if times > max(1, MORE_THAN_CHANCE * chance) else None
 
 
 def _unit_row(u: UnitGather, unit: units.TimeUnit) -> tuple[Cell, ...]:

@@ -10,6 +10,7 @@ from stepscope.model.compare import Comparison, Delta, Signal
 from stepscope.model.table import Cell, Column, Table
 from stepscope.show import units
 from stepscope.show.growth import sentence
+from stepscope.show.names import Names
 from stepscope.show.strip import Strip
 from stepscope.show.terminal import Block, Paragraph
 
@@ -62,7 +63,9 @@ def strip(found: Comparison) -> Strip:
     """The rank whose own time changed stands out: every rank starts from the base's mean step, so only changes make shades."""
     start = float(found.base_step_ns)
     title = "Change of each rank's own time (its step without communication), on top of the base's mean step"
-    return Strip(title, {r.rank: start + float(r.own_delta_ns) for r in found.ranks})
+    values = {r.rank: start + float(r.own_delta_ns) for r in found.ranks}
+    figures = {r.rank: f"{'+' if r.own_delta_ns >= 0 else '-'}{units.duration(abs(float(r.own_delta_ns)))}" for r in found.ranks}
+    return Strip(title, values, called=Names(found.places), figures=figures)
 
 
 def signals(found: Comparison, names: tuple[str, str]) -> Iterator[Block]:

@@ -25,7 +25,7 @@ def blocks(first: Named, second: Named) -> Iterator[Block]:
         yield Paragraph(f"{name}: {sentence(result)}", "bold")
         means = averages(result)
         if means is not None and len(means.own) > 1:
-            yield Strip("own time per rank and step (the step without exposed communication)", means.own)
+            yield Strip("Own time per rank and step (the step without exposed communication)", means.own)
     found = _compared(first, second)
     if found is not None:
         yield compare.parts_table(found, (first[0], second[0]))

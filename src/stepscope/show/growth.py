@@ -13,6 +13,7 @@ from typing import Final
 from stepscope.model.compare import Comparison, Delta, RankDelta
 from stepscope.model.words import COMM_PARTS
 from stepscope.show import units
+from stepscope.show.names import Names
 from stepscope.show.sentence import WORDS
 
 SAID: Final = 3
@@ -102,7 +103,7 @@ def _without_bounds(found: Comparison) -> str:
     lead = f"The step went from {lengths[0]} to {lengths[1]} ({share}): {parts}"
     ranks = culprits(found)
     if ranks:
-        lead += f"; {_own(ranks)}"
+        lead += f"; {_own(ranks, Names(found.places))}"
     return f"{lead}. One whole step on a side has no bounds, so whether that is more than steps vary is not known."
 
 
@@ -112,7 +113,7 @@ def _ranks_clause(found: Comparison) -> str | None:
         return None
     others = [r for r in found.ranks if r not in ranks]
     waited = sum((r.delta_ns - r.own_delta_ns for r in others), Fraction(0)) / len(others)
-    own = _own(ranks)
+    own = _own(ranks, Names(found.places))
     change = found.step_delta_ns
     if waited * change > 0 and abs(waited) >= CULPRIT * abs(change):
         rest = "the other ranks wait for" if change > 0 else "the other ranks no longer wait for"
@@ -120,9 +121,9 @@ def _ranks_clause(found: Comparison) -> str | None:
     return own
 
 
-def _own(ranks: Sequence[RankDelta]) -> str:
+def _own(ranks: Sequence[RankDelta], names: Names) -> str:
     mean = sum((r.own_delta_ns for r in ranks), Fraction(0)) / len(ranks)
-    who = f"rank {ranks[0].rank}'s own work"
+    who = f"{names(ranks[0].rank)}'s own work" if ranks[0].rank not in names.places else f"the own work of {names(ranks[0].rank)}"
     if len(ranks) > 1:
         who = f"the own work of ranks {units.rank_list([r.rank for r in ranks])}"
     parts = {part: sum((r.own_parts[part] for r in ranks), Fraction(0)) / len(ranks) for part in ranks[0].own_parts}

@@ -13,6 +13,7 @@ from typing import Final
 from stepscope.model.breakdown import Breakdown, Collective
 from stepscope.show import units
 from stepscope.show.averages import Averages, averages
+from stepscope.show.names import NUMBERS, Names
 
 WORDS: Final = {
     "input_wait": "waiting for input",
@@ -39,10 +40,11 @@ def sentence(result: Breakdown) -> str:
     if means is None:
         return "No step was found, so there is nothing to break down."
     clauses = [where(means)]
-    rank = stands_out(means)
+    names = Names(result.places)
+    rank = stands_out(means, names)
     if rank:
         clauses.append(rank)
-    late = arrives_last(result.collectives)
+    late = arrives_last(result.collectives, names)
     if late:
         clauses.append(late)
     return f"Step {units.duration(means.step.mean)} on average over {scope(means)}: " + "; ".join(clauses) + "."
@@ -69,7 +71,7 @@ def where(means: Averages) -> str:
     return ", ".join(clauses)
 
 
-def stands_out(means: Averages) -> str | None:
+def stands_out(means: Averages, names: Names = NUMBERS) -> str | None:
     """The clause on ranks whose communication is clearly shorter than the median's; None for one rank or no communication."""
     by_rank = means.communication
     if len(by_rank) < 2 or not any(by_rank.values()):
@@ -82,19 +84,19 @@ def stands_out(means: Averages) -> str | None:
     if below < clear and above < clear:
         return f"no rank stands out (communication on every rank within {100 * CLEAR:.0f} % of the step from the median)"
     if below < clear:
-        return f"rank {most} spends the most time in communication ({_against(by_rank[most], middle)})"
+        return f"{names(most)} spends the most time in communication ({_against(by_rank[most], middle)})"
     low = [r for r, v in by_rank.items() if middle - v >= max(clear, below / 2)]
     if len(low) == 1:
         mark = "often the mark of the rank that the others wait for"
-        return f"rank {least} spends the least time in communication ({_against(by_rank[least], middle)}), {mark}"
+        return f"{names(least)} spends the least time in communication ({_against(by_rank[least], middle)}), {mark}"
     if len(low) <= len(by_rank) // 4:
         mark = "often the mark of ranks that the others wait for"
         return f"ranks {units.rank_list(low)} spend the least time in communication ({_against(by_rank[least], middle)}), {mark}"
-    ends = (f"{units.duration(by_rank[r])} a step on rank {r}" for r in (least, most))
+    ends = (f"{units.duration(by_rank[r])} a step on {names(r)}" for r in (least, most))
     return "time in communication is uneven, from " + " to ".join(ends)
 
 
-def arrives_last(collectives: tuple[Collective, ...]) -> str | None:
+def arrives_last(collectives: tuple[Collective, ...], names: Names = NUMBERS) -> str | None:
     """The clause on the rank that is last in more than half of the collectives whose last rank is known (five or more)."""
     last = Counter(c.last_rank for c in collectives if c.last_rank is not None and c.n_ranks > 1)
     known = sum(last.values())
@@ -104,7 +106,7 @@ def arrives_last(collectives: tuple[Collective, ...]) -> str | None:
     pairs = all(c.n_ranks == 2 for c in collectives if c.last_rank is not None)
     if times <= known * (0.75 if pairs else 0.5):
         return None
-    return f"rank {rank} arrives last in {times:,} of the {known:,} collectives whose last rank is known"
+    return f"{names(rank)} arrives last in {times:,} of the {known:,} collectives whose last rank is known"
 
 
 def _against(value: float, middle: float) -> str:

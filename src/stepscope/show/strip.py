@@ -12,6 +12,7 @@ from statistics import median
 from typing import Final
 
 from stepscope.show import units
+from stepscope.show.names import NUMBERS, Names
 
 Segment = tuple[str, str]
 """Text and style: plain, good, warn, bad or dim."""
@@ -38,6 +39,8 @@ class Strip:
     title: str
     values_ns: Mapping[int, float]
     world: int = 0
+    called: Names = NUMBERS
+    figures: Mapping[int, str] | None = None  # said of a rank that stands out, instead of its value
 
     def lines(self, columns: int, ascii_only: bool = False) -> Iterator[list[Segment]]:
         """Rows of cells, the legend, and the ranks that stand out, by name and figure."""
@@ -73,9 +76,7 @@ class Strip:
         least = [r for r in reversed(order) if _level(self.values_ns[r], middle) == 0]
         for word, ranks, style in (("most: ", most, "bad"), ("least:", least, "plain")):
             if ranks:
-                said = [
-                    f"rank {r} {units.duration(self.values_ns[r])}{_against(self.values_ns[r], middle)}" for r in ranks[:NAMED]
-                ]
+                said = [f"{self.called(r)} {self._figure(r, middle)}" for r in ranks[:NAMED]]
                 more = [f"and {len(ranks) - NAMED:,} more"] if len(ranks) > NAMED else []
                 for i, line in enumerate(_wrap(said + more, columns - 9)):
                     yield [(f"  {word if i == 0 else '      '} ", "dim"), (line, style)]
@@ -83,6 +84,11 @@ class Strip:
             yield [("  one rank alone: nothing to compare it with", "dim")]
         elif not most and not least:
             yield [(f"  all {units.count(len(self.values_ns), 'rank')} lie within 5 % of the median", "plain")]
+
+    def _figure(self, rank: int, middle: float) -> str:
+        if self.figures is not None:
+            return self.figures[rank]
+        return f"{units.duration(self.values_ns[rank])}{_against(self.values_ns[rank], middle)}"
 
 
 def _level(value: float, middle: float) -> int:

@@ -72,16 +72,35 @@ def settle(ranks: list[RankInfo], placement: Placement | None, world: int | None
             f"--hosts: names {len(places)} ranks but none of this run, rank {ranks[0].rank} for one; give the file of this job"
         )
     gaps = [*_shared(found), *_contradictions(ranks, found)]
+    neighbours = _neighbours(ranks, found)
     for info in ranks:
         if info.rank in found:
             info.place = found[info.rank]
             info.host = info.place.node
+        elif info.host in neighbours:
+            info.place = Place(neighbours[info.host])
+            info.host = info.place.node
     if lost := tuple(r.rank for r in ranks if r.rank not in found):
-        gaps.append(Gap("place unknown", lost, "--hosts does not name them"))
+        gaps.append(
+            Gap(
+                "place unknown",
+                lost,
+                "--hosts does not name them; those that share a trace host with a named rank are on its node",
+            )
+        )
     if not placement.given:
         why = "--hosts lists nodes, and ranks are taken to fill them in that order, GPUs by local rank; else give `rank node gpu`"
         gaps.append(Gap("place by order", tuple(found), why))
     return gaps
+
+
+def _neighbours(ranks: list[RankInfo], found: Mapping[int, Place]) -> dict[str | None, str]:
+    """Hosts of the traces whose named ranks are all on one node: ranks that the file leaves out share its clock."""
+    nodes: dict[str | None, set[str]] = {}
+    for info in ranks:
+        if info.host and info.rank in found:
+            nodes.setdefault(info.host, set()).add(found[info.rank].node)
+    return {host: next(iter(named)) for host, named in nodes.items() if len(named) == 1}
 
 
 def _shared(found: Mapping[int, Place]) -> list[Gap]:
