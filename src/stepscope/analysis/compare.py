@@ -14,21 +14,18 @@ from typing import Final
 import numpy as np
 
 from stepscope.analysis.breakdown import breakdown, steps_of
+from stepscope.analysis.normalize import BATCHES, TOKENS, Pair, deltas, deltas_per, means, recorded
 from stepscope.analysis.signals import Signals, phase_signals
-from stepscope.analysis.significance import LEVEL, Bounds, Floats, bounds, clear
+from stepscope.analysis.significance import LEVEL, bounds, clear
 from stepscope.analysis.whole_steps import OWN, WholeSteps, whole_steps
 from stepscope.analysis.workload import Workload, differences
 from stepscope.model.breakdown import Breakdown
-from stepscope.model.compare import Comparison, Delta, Difference, PhaseSignals, RankDelta
+from stepscope.model.compare import Comparison, Difference, PhaseSignals, RankDelta
 from stepscope.model.errors import BadInput
 from stepscope.model.run import Run
 from stepscope.model.words import PARTS
 
-TOKENS: Final = "tokens_per_step"
-BATCHES: Final = "batches_per_step"
 NEEDED: Final = ("parent", "kind", "name", "start_ns", "end_ns", "shape", "phase", "recompute", "part")
-
-Pair = tuple[int | None, int | None]
 
 
 def compare(
@@ -40,13 +37,13 @@ def compare(
     """
     results = broken_down or (breakdown(base), breakdown(run))
     wholes = [_whole(result, name) for result, name in zip(results, ("base", "run"), strict=True)]
-    known = [given or _recorded(side, TOKENS) for given, side in zip(tokens, (base, run), strict=True)]
+    known = [given or recorded(side, TOKENS) for given, side in zip(tokens, (base, run), strict=True)]
     seen = [_look(side, count) for side, count in zip((base, run), known, strict=True)]
     sides = [(result, whole, signals) for result, whole, (_, signals) in zip(results, wholes, seen, strict=True)]
     return compare_steps(
         *results,
         tokens=(known[0], known[1]),
-        batches=(_recorded(base, BATCHES), _recorded(run, BATCHES)),
+        batches=(recorded(base, BATCHES), recorded(run, BATCHES)),
         differing=differences(seen[0][0], seen[1][0]),
         phases=phase_signals(sides[0], sides[1]),
     )
@@ -63,15 +60,15 @@ def compare_steps(
 ) -> Comparison:
     """The same from two breakdowns; what only the runs' tables tell (workload, signals) is handed in."""
     one, two = _whole(base, "base"), _whole(run, "run")
-    step, *parts = _deltas(one, two)
+    step, *parts = deltas(one, two)
     return Comparison(
         step=step,
         parts=tuple(parts),
         ranks=_ranks(one, two),
         same_workload=not any(d.decisive for d in differing),
         differences=tuple(differing),
-        per_token=_per(one, two, tokens),
-        per_batch=_per(one, two, batches),
+        per_token=deltas_per(one, two, tokens),
+        per_batch=deltas_per(one, two, batches),
         phases=tuple(phases),
         notes=_notes(one, two),
         step_numbers=(one.steps, two.steps),
@@ -99,46 +96,6 @@ def _look(run: Run, tokens: int | None) -> tuple[Workload, Signals]:
     return workload, signals
 
 
-def _recorded(run: Run, key: str) -> int | None:
-    """A positive whole number from the run's description; anything else there is no number."""
-    value = run.info.workload.get(key)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
-
-
-def _deltas(base: WholeSteps, run: WholeSteps, per: tuple[int, int] = (1, 1)) -> list[Delta]:
-    """`step`, then every part, each side divided by its `per`."""
-    means = [_means(side, by) for side, by in zip((base, run), per, strict=True)]
-    tables = [_with_step(side) / (len(side.ranks) * by) for side, by in zip((base, run), per, strict=True)]
-    found = bounds(*tables)
-    marks: Sequence[bool | None] = [None] * (len(PARTS) + 1)
-    if found:
-        marks = clear(found, (len(base.steps), len(run.steps)), float(means[0][0])).tolist()
-    return [
-        Delta(part, one, two, *_at(found, place), mark)
-        for place, (part, one, two, mark) in enumerate(zip(("step", *PARTS), *means, marks, strict=True))
-    ]
-
-
-def _means(side: WholeSteps, per: int) -> list[Fraction]:
-    totals = [int(total) for total in side.parts_ns.sum(axis=(0, 1))]
-    count = len(side.steps) * len(side.ranks) * per
-    return [Fraction(total, count) for total in (sum(totals), *totals)]
-
-
-def _with_step(side: WholeSteps) -> Floats:
-    parts = side.per_step
-    return np.column_stack([parts.sum(axis=1), parts]).astype(np.float64)
-
-
-def _at(found: Bounds | None, place: int) -> tuple[float | None, float | None]:
-    return (float(found.low[place]), float(found.high[place])) if found else (None, None)
-
-
-def _per(base: WholeSteps, run: WholeSteps, counts: Pair) -> tuple[Delta, ...] | None:
-    one, two = counts
-    return None if one is None or two is None else tuple(_deltas(base, run, (one, two)))
-
-
 def _ranks(base: WholeSteps, run: WholeSteps) -> tuple[RankDelta, ...]:
     both = [rank for rank in base.ranks if rank in run.ranks]
     if not both:
@@ -147,7 +104,7 @@ def _ranks(base: WholeSteps, run: WholeSteps) -> tuple[RankDelta, ...]:
     found = bounds(own[0], own[1])
     marks: Sequence[bool | None] = [None] * len(both)
     if found:
-        marks = clear(found, (len(base.steps), len(run.steps)), float(_means(base, 1)[0])).tolist()
+        marks = clear(found, (len(base.steps), len(run.steps)), float(means(base)[0])).tolist()
     return tuple(_rank(base, run, rank, mark) for rank, mark in zip(both, marks, strict=True))
 
 
