@@ -10,7 +10,7 @@ import pytest
 import stepscope
 from stepscope.model.breakdown import Breakdown
 from stepscope.model.errors import BadInput
-from stepscope.model.run import RunInfo
+from stepscope.model.info import RunInfo
 
 # Compute, communication and exposed communication in µs, as interval unions over each file's GPU activity.
 DLRM = {

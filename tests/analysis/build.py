@@ -9,7 +9,8 @@ from typing import Any, cast
 
 import polars as pl
 
-from stepscope.model.run import RankInfo, Run, RunInfo, Step
+from stepscope.model.info import RankInfo, RunInfo, Step
+from stepscope.model.run import Run
 from stepscope.model.spans import ATTRIBUTION, COLLECTIVES, EDGES, SPANS, RankTables, conform, empty
 from stepscope.model.words import HOST_KINDS, PARTS
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import polars as pl
 
-from stepscope.model.run import Group, RankInfo, RunInfo
+from stepscope.model.info import Group, RankInfo, RunInfo
 from stepscope.model.spans import COLLECTIVES, conform
 
 

@@ -11,8 +11,9 @@ import pytest
 import stepscope
 from stepscope.analysis.arrivals import Arrivals, arrivals
 from stepscope.analysis.matching import match_collectives
-from stepscope.model.run import Run, RunInfo
-from stepscope.model.store import load, save_info
+from stepscope.model.info import RunInfo
+from stepscope.model.run import Run, load
+from stepscope.model.store import save_info
 from stepscope.sources.clock import align
 from tests.analysis.cluster import Cluster
 from tests.sources.make import BASE, COMM, device, gpu_trace, launch, write

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from stepscope.analysis.breakdown import breakdown
 from stepscope.model import store
-from stepscope.model.run import Gap, Group, RunInfo
+from stepscope.model.info import Gap, Group, RunInfo
+from stepscope.model.run import load
 from stepscope.model.words import DEVICE_WORK, NO_DURATION, PARTS
 from tests.analysis.build import LOOP, OTHER, Rank, parts, run_of
 from tests.analysis.reference import parts_of
@@ -184,7 +185,7 @@ def test_a_run_on_disk_gives_the_same_answer(tmp_path: Path) -> None:
     tables = rank.tables()
     store.save_rank(tmp_path, tables)
     store.save_info(tmp_path, RunInfo(ranks=[tables.info], world_size=1), collectives=tables.collectives)
-    assert breakdown(store.load(tmp_path)) == breakdown(run_of(tables))
+    assert breakdown(load(tmp_path)) == breakdown(run_of(tables))
 
 
 def test_ids_that_point_nowhere_are_not_followed() -> None:

@@ -6,7 +6,8 @@ import pytest
 
 from stepscope.analysis.doctor import examine
 from stepscope.analysis.questions import FEATURES, QUESTIONS
-from stepscope.model.run import Clock, RankInfo, Run, RunInfo, Step
+from stepscope.model.info import Clock, RankInfo, RunInfo, Step
+from stepscope.model.run import Run
 from tests.analysis.build import run_of
 
 OF_THE_RUN = {"work", "all_ranks", "several_steps", "shared_clock"}

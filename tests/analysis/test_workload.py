@@ -6,7 +6,7 @@ from typing import Any
 
 from stepscope.analysis.workload import Workload, differences
 from stepscope.model.compare import Difference
-from stepscope.model.run import RankInfo, RunInfo, Step
+from stepscope.model.info import RankInfo, RunInfo, Step
 from stepscope.model.spans import ATTRIBUTION
 from tests.analysis.build import Rank
 

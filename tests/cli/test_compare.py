@@ -12,7 +12,7 @@ import pytest
 from stepscope.cli import main
 from stepscope.cli.compare import names
 from stepscope.cli.demo import recordings
-from stepscope.model import store
+from stepscope.model.run import load
 from tests.cli.conftest import Call
 
 
@@ -143,16 +143,16 @@ def test_marking_and_unmarking_a_run(call: Call, runs: Path, tmp_path: Path) -> 
 
     run = tmp_path / "a.run"
     copytree(runs / "slow.run", run)
-    before = store.load(run).info
+    before = load(run).info
     end = call("import", run, "--good")
     assert (end.code, end.out, end.err) == (0, "", f"{run}: marked good\n")
-    after = store.load(run).info
+    after = load(run).info
     assert after.good
     after.good = False
     assert after == before
     assert ", marked good" in call("show", run).out
     assert call("show", run, "--format", "json").json["good"] is True
     assert call("import", run, "--not-good", "-q").code == 0
-    assert not store.load(run).info.good
+    assert not load(run).info.good
     assert call("import", run, "--good", "-o", tmp_path / "b.run").code == 2
     assert sorted(p.name for p in run.iterdir()) == sorted(p.name for p in (runs / "slow.run").iterdir())

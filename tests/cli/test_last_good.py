@@ -10,7 +10,7 @@ import pytest
 from stepscope.cli.last_good import last_good
 from stepscope.model import store
 from stepscope.model.errors import BadInput
-from stepscope.model.run import RunInfo
+from stepscope.model.info import RunInfo
 
 
 def made(folder: Path, name: str, origin_ns: int, good: bool = True) -> Path:

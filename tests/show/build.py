@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stepscope.model.breakdown import Breakdown, Collective, Communication, StepParts, UnitGather
 from stepscope.model.doctor import Examination, Question
-from stepscope.model.run import Clock, Gap, Group, RankInfo, RunInfo, Step
+from stepscope.model.info import Clock, Gap, Group, RankInfo, RunInfo, Step
 from stepscope.model.words import PARTS
 
 MS = 1_000_000

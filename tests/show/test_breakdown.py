@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from stepscope.model.breakdown import Breakdown, UnitGather
-from stepscope.model.run import Gap
+from stepscope.model.info import Gap
 from stepscope.show import breakdown, markdown
 from stepscope.show.look import Look
 from stepscope.show.terminal import render

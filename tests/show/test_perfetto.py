@@ -15,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import stepscope
+from stepscope.model.info import Clock, HostClock
 from stepscope.model.place import Place
-from stepscope.model.run import Clock, HostClock, Run
+from stepscope.model.run import Run
 from stepscope.model.words import NO_DURATION, PARTS
 from stepscope.show import perfetto
 from stepscope.show.perfetto import nesting, packets, protobuf

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stepscope.analysis.matching import match_collectives
-from stepscope.model.run import Clock
+from stepscope.model.info import Clock
 from stepscope.sources.clock import align
 from tests.analysis.cluster import Cluster
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from stepscope.analysis.attribution import RULES
 from stepscope.model.errors import BadInput
+from stepscope.model.info import RankInfo
 from stepscope.model.place import Place, place_name
-from stepscope.model.run import RankInfo
 from stepscope.sources import hosts
 from stepscope.sources.detect import import_run
 from stepscope.sources.hostlist import MAX_NODES, WrongList, expand

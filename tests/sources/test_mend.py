@@ -9,7 +9,7 @@ import pytest
 
 import stepscope
 from stepscope.model import words
-from stepscope.model.run import RankInfo
+from stepscope.model.info import RankInfo
 from tests.sources.make import BASE, device, gpu_trace, host, write
 
 Parts = dict[str, int]

@@ -18,7 +18,8 @@ import polars as pl
 from stepscope.analysis.columns import Transfers
 from stepscope.analysis.matching import TOGETHER
 from stepscope.model.breakdown import Collective
-from stepscope.model.run import Run, RunInfo, host_of
+from stepscope.model.info import RunInfo, host_of
+from stepscope.model.run import Run
 
 WHOLE: Final = ("all_to_all", "send_recv")  # symmetric where every rank of the group has its kernel
 LATE: Final = 3  # times the residual that a spread must pass before a rank is called late

@@ -16,7 +16,7 @@ from stepscope.analysis.parts import parts
 from stepscope.analysis.phases import Hosts, phases
 from stepscope.analysis.steps import find_steps, step_of
 from stepscope.analysis.unit_ranges import unit_codes
-from stepscope.model.run import Gap
+from stepscope.model.info import Gap
 from stepscope.model.spans import ATTRIBUTION, Attributed, Marks, RankTables, Rules, conform, enum_of
 from stepscope.model.words import PASSES, PHASES
 

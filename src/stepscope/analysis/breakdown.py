@@ -12,8 +12,9 @@ from stepscope.analysis.arrivals import arrivals
 from stepscope.analysis.columns import CollectiveColumns, SpanColumns, Transfers
 from stepscope.analysis.units import Gathers
 from stepscope.model.breakdown import Breakdown, Communication, StepParts
+from stepscope.model.info import RankInfo, Step
 from stepscope.model.place import place_name
-from stepscope.model.run import RankInfo, Run, Step
+from stepscope.model.run import Run
 from stepscope.model.spans import RankTables
 from stepscope.model.words import PARTS
 

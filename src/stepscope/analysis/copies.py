@@ -11,7 +11,7 @@ import polars as pl
 
 from stepscope.analysis import rules
 from stepscope.analysis.phases import Bools, Hosts
-from stepscope.model.run import Step
+from stepscope.model.info import Step
 from stepscope.model.spans import RankTables
 
 _TO_DEVICE = r"(?i)HtoD|Host -> Device|HostToDevice|H2D"

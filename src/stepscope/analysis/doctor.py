@@ -11,7 +11,8 @@ from typing import Final
 
 from stepscope.analysis.questions import FEATURES, QUESTIONS
 from stepscope.model.doctor import Examination, Question
-from stepscope.model.run import RankInfo, Run, RunInfo
+from stepscope.model.info import RankInfo, RunInfo
+from stepscope.model.run import Run
 
 MOST_RANKS: Final = 8  # ranks named in one line before it says how many more
 UNNAMED: Final = -1  # stands among ranks for the run as a whole

@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.analysis.intervals import IntArray
-from stepscope.model.run import Group, RunInfo
+from stepscope.model.info import Group, RunInfo
 
 VARYING: Final = ("all_to_all", "send_recv", "unknown", "gather", "scatter")  # sizes differ between the ranks of one
 MAX_SHIFT: Final = 512  # collectives that one window may begin earlier than another: several steps of a deep model

@@ -9,7 +9,7 @@ import numpy as np
 from stepscope.analysis.columns import NONE, SpanColumns
 from stepscope.analysis.intervals import IntArray, Intervals, whole_numbers
 from stepscope.model.breakdown import Communication
-from stepscope.model.run import Step
+from stepscope.model.info import Step
 
 Window = tuple[int, int]
 

@@ -14,7 +14,7 @@ import polars as pl
 
 from stepscope.analysis import rules
 from stepscope.analysis.steps import step_of
-from stepscope.model.run import Gap, Step
+from stepscope.model.info import Gap, Step
 from stepscope.model.spans import Marks, RankTables
 from stepscope.model.words import KINDS
 

@@ -21,7 +21,7 @@ from stepscope.analysis.whole_steps import WholeSteps
 from stepscope.analysis.workload import in_steps
 from stepscope.model.breakdown import Breakdown
 from stepscope.model.compare import PhaseSignals, Signal
-from stepscope.model.run import Step
+from stepscope.model.info import Step
 from stepscope.model.spans import RankTables
 from stepscope.model.words import PARTS, PHASES
 

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.analysis.rules import STEP, Codes
-from stepscope.model.run import Gap, Step
+from stepscope.model.info import Gap, Step
 from stepscope.model.spans import RankTables
 
 # A step that lost more of its launches' kernels than this was cut by the profiler's window or buffer.

@@ -19,7 +19,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.model.compare import Difference
-from stepscope.model.run import RunInfo, Step
+from stepscope.model.info import RunInfo, Step
 from stepscope.model.spans import RankTables
 
 SAME: Final = 0.02  # share of all operators (kernels) whose counts may differ: a step's first and last ones fall either side

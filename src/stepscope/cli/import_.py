@@ -16,7 +16,7 @@ from stepscope.cli.reading import Reading, expand
 from stepscope.model.errors import OutputRefused, UsageMistake
 
 if TYPE_CHECKING:
-    from stepscope.model.run import Run
+    from stepscope.model.info import RunInfo
 
 _ENDINGS = re.compile(r"(\.gz|\.zip|\.json|\.pt|\.trace)+$", re.IGNORECASE)
 
@@ -52,7 +52,9 @@ def command(
     if good is not None and len(inputs) == 1 and (Path(inputs[0]) / "run.json").is_file():
         if output is not None:
             raise UsageMistake("-o: a run that exists is marked where it lies; leave -o away")
-        _mark(Path(inputs[0]), good)
+        info = _mark(Path(inputs[0]), good)
+        if format_ != "text":
+            _show(info, inputs[0], format_, color)
         note(f"{inputs[0]}: {'marked good' if good else 'no longer marked good'}", reading.quiet)
         return
     if output in ("", "-"):
@@ -63,21 +65,19 @@ def command(
     if not out.absolute().parent.is_dir():
         raise OutputRefused(f"{out}: there is no folder {out.parent}; make it first")
     run = reading.into(inputs, out, force)
-    if good:
-        run = _mark(out, good)
-
-    from stepscope.show import csv, json
-    from stepscope.show import run as screen
-
-    info = run.info
-    answer = Answer(
-        lambda: screen.imported(info, str(out)), lambda: json.imported(info, str(out)), lambda: csv.table(screen.ranks(info))
-    )
-    Presenting(format_, Output(None), "always" if color == "always" else "never" if color == "never" else "auto").show(answer)
+    _show(_mark(out, good) if good else run.info, str(out), format_, color)
     note(f"wrote {out}", reading.quiet)
 
 
-def _mark(path: Path, good: bool) -> Run:
+def _show(info: RunInfo, name: str, format_: str, color: str) -> None:
+    from stepscope.show import csv, json
+    from stepscope.show import run as screen
+
+    answer = Answer(lambda: screen.imported(info, name), lambda: json.imported(info, name), lambda: csv.table(screen.ranks(info)))
+    Presenting(format_, Output(None), "always" if color == "always" else "never" if color == "never" else "auto").show(answer)
+
+
+def _mark(path: Path, good: bool) -> RunInfo:
     from stepscope.model.store import mark_good
 
     return mark_good(path, good)

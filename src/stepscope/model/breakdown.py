@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from statistics import fmean, median, quantiles
 from typing import TYPE_CHECKING
 
-from stepscope.model.run import Gap, Group
+from stepscope.model.info import Gap, Group
 from stepscope.model.table import Column, Table
 from stepscope.model.words import PARTS
 

@@ -16,7 +16,7 @@ import polars as pl
 from stepscope.model import words
 
 if TYPE_CHECKING:
-    from stepscope.model.run import Gap, RankInfo, RunInfo, Step
+    from stepscope.model.info import Gap, RankInfo, RunInfo, Step
 
 Schema = Mapping[str, pl.DataType | type[pl.DataType]]
 

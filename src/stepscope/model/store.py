@@ -13,15 +13,15 @@ import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from tempfile import NamedTemporaryFile, TemporaryDirectory
+from tempfile import NamedTemporaryFile
 from typing import Final
 
 import msgspec
 import polars as pl
 
 from stepscope.model.errors import BadInput, OutputRefused
-from stepscope.model.run import SCHEMA, RankInfo, Run, RunInfo
-from stepscope.model.spans import ATTRIBUTION, COLLECTIVES, EDGES, SIGNALS, SPANS, RankTables, Schema, conform, empty
+from stepscope.model.info import SCHEMA, RunInfo
+from stepscope.model.spans import COLLECTIVES, SIGNALS, RankTables, Schema, conform, empty
 
 MAX_INFO_BYTES: Final = 256 << 20  # run.json of 100,000 ranks with their steps is about 40 MB
 MAX_ROWS: Final = 1 << 28  # 268 million spans: above any one rank's trace, below what would fill a workstation
@@ -53,8 +53,8 @@ def save_info(folder: Path, info: RunInfo, collectives: pl.DataFrame | None = No
     (folder / "run.json").write_bytes(msgspec.json.format(msgspec.json.encode(info), indent=1))
 
 
-def load(folder: Path, owner: TemporaryDirectory[str] | None = None) -> Run:
-    """Opens a run folder. Raises BadInput where it is not one, damaged, or made by a newer version."""
+def read_info(folder: Path) -> RunInfo:
+    """`run.json`. Raises BadInput where the folder is no run, damaged, or made by a newer version."""
     raw = _own_file(folder, "run.json", MAX_INFO_BYTES).read_bytes()
     try:
         info = msgspec.json.decode(raw, type=RunInfo)
@@ -62,42 +62,24 @@ def load(folder: Path, owner: TemporaryDirectory[str] | None = None) -> Run:
         raise BadInput(f"{folder}: run.json is damaged ({error}); import the traces again") from None
     if info.schema != SCHEMA:
         raise BadInput(f"{folder}: run of schema {info.schema!r}, this version reads {SCHEMA}; import the traces again")
-    return Run(folder, info, owner)
+    return info
 
 
-def mark_good(folder: Path, good: bool = True) -> Run:
+def mark_good(folder: Path, good: bool = True) -> RunInfo:
     """Marks a run as one to compare with, or takes the mark away; run.json is replaced whole. Raises BadInput, OutputRefused."""
-    run = load(folder)
-    run.info.good = good
+    info = read_info(folder)
+    info.good = good
+    part = None
     try:
         with NamedTemporaryFile(dir=folder, prefix=".run.json.", delete=False) as part:  # a new file, through no link
-            part.write(msgspec.json.format(msgspec.json.encode(run.info), indent=1))
+            part.write(msgspec.json.format(msgspec.json.encode(info), indent=1))
         Path(part.name).chmod((folder / "run.json").stat().st_mode & 0o777)
         Path(part.name).replace(folder / "run.json")
     except OSError as error:
+        if part is not None:
+            Path(part.name).unlink(missing_ok=True)
         raise OutputRefused(f"{folder}: cannot be marked ({error.strerror}); check the permissions") from error
-    return run
-
-
-def load_rank(run: Run, rank: int, columns: Sequence[str] | None = None) -> RankTables:
-    """Tables of one rank. Raises BadInput where a file is absent, linked elsewhere, too large or of another shape.
-
-    With `columns`, those of spans and attribution alone are read, the others are null.
-    """
-    name = f"rank-{int(rank)}.parquet"
-    spans = read_table(run.path, f"spans/{name}", SPANS, columns)
-    attribution = read_table(run.path, f"attribution/{name}", ATTRIBUTION, columns)
-    if attribution.height != spans.height:
-        raise BadInput(f"{run.path}: rank {rank} has {spans.height} spans but {attribution.height} attributions; import again")
-    own = pl.col("rank") == rank
-    return RankTables(
-        info=_rank_info(run, rank),
-        spans=spans,
-        edges=read_table(run.path, f"edges/{name}", EDGES),
-        attribution=attribution,
-        collectives=run.collectives().filter(own),
-        signals=run.signals().filter(pl.col("scope") == f"rank {rank}"),
-    )
+    return info
 
 
 def read_table(folder: Path, name: str, schema: Schema, columns: Sequence[str] | None = None) -> pl.DataFrame:
@@ -158,10 +140,3 @@ def _own_file(folder: Path, name: str, limit: int | None = None) -> Path:
     if limit is not None and path.stat().st_size > limit:
         raise BadInput(f"{path}: {path.stat().st_size} bytes, more than the {limit} a run may have")
     return path
-
-
-def _rank_info(run: Run, rank: int) -> RankInfo:
-    try:
-        return run.info.rank(rank)
-    except KeyError:
-        raise BadInput(f"{run.path}: rank {rank} is not in this run; it has {len(run.ranks)} ranks") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stepscope.model.breakdown import Breakdown
-from stepscope.model.run import RunInfo
+from stepscope.model.info import RunInfo
 from stepscope.model.table import Column, Table
 from stepscope.model.words import PARTS
 from stepscope.show import units

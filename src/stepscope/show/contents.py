@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from stepscope.model.run import Run, RunInfo
+    from stepscope.model.info import RunInfo
+    from stepscope.model.run import Run
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from stepscope.model.run import Gap
+from stepscope.model.info import Gap
 from stepscope.show import units
 from stepscope.show.terminal import Block, Paragraph
 

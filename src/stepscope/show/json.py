@@ -12,7 +12,7 @@ import msgspec
 
 from stepscope.model.breakdown import Breakdown, Collective, Communication, StepParts, UnitGather
 from stepscope.model.doctor import Examination
-from stepscope.model.run import Gap, RankInfo, RunInfo
+from stepscope.model.info import Gap, RankInfo, RunInfo
 from stepscope.model.words import PARTS
 from stepscope.show import safe
 from stepscope.show.contents import Contents

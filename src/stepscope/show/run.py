@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from stepscope.model.info import RankInfo, RunInfo
 from stepscope.model.place import place_name
-from stepscope.model.run import RankInfo, RunInfo
 from stepscope.model.table import Column, Table
 from stepscope.show import units
 from stepscope.show.contents import Contents

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.model.run import Clock, Gap, HostClock, RunInfo, host_of
+from stepscope.model.info import Clock, Gap, HostClock, RunInfo, host_of
 
 if TYPE_CHECKING:
-    from stepscope.model.run import IntArray
+    from stepscope.model.info import IntArray
 
 ENDS_TOGETHER: Final = ("all_reduce", "all_gather", "reduce_scatter", "barrier")
 DRIFT_WINDOW_NS: Final = 10_000_000_000

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Final
 
 from stepscope.model.errors import BadInput
-from stepscope.model.run import Gap, Run
+from stepscope.model.info import Gap
+from stepscope.model.run import Run, load
 from stepscope.model.spans import Marks, Rules
-from stepscope.model.store import Staging, load
+from stepscope.model.store import Staging
 from stepscope.sources.kineto.importer import import_traces
 from stepscope.sources.kineto.pool import Progress
 from stepscope.sources.kineto.stream import TraceStream

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from stepscope.model.errors import BadInput
+from stepscope.model.info import Gap, RankInfo
 from stepscope.model.place import Place
-from stepscope.model.run import Gap, RankInfo
 from stepscope.sources.hostlist import MAX_RANKS, WrongList
 
 

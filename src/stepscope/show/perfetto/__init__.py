@@ -18,8 +18,9 @@ import numpy as np
 
 from stepscope.analysis.arrivals import arrivals
 from stepscope.analysis.intervals import IntArray
+from stepscope.model.info import RankInfo, host_of
 from stepscope.model.place import place_name
-from stepscope.model.run import RankInfo, Run, host_of
+from stepscope.model.run import Run
 from stepscope.show.perfetto.arrows import arrows
 from stepscope.show.perfetto.lanes import lanes
 from stepscope.show.perfetto.packets import TraceWriter

@@ -10,7 +10,8 @@ from collections.abc import Collection
 
 import polars as pl
 
-from stepscope.model.run import Run, host_of
+from stepscope.model.info import host_of
+from stepscope.model.run import Run
 
 SCHEMA = {"id": pl.Int64, "leaves": pl.Int64, "first": pl.Int64, "arrives": pl.Int64}
 

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from stepscope.model import words
-from stepscope.model.run import Group, RankInfo
+from stepscope.model.info import Group, RankInfo
 from stepscope.model.spans import SIGNALS, empty
 from stepscope.sources.kineto.columns import Columns
 from stepscope.sources.kineto.document import Reading

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from stepscope.model.run import Group
+from stepscope.model.info import Group
 
 MAX_RANK: Final = 1 << 24  # sixteen million ranks: past any job, below what would make lists of missing ranks a danger
 _IN_NAME: Final = (

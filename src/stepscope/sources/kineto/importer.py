@@ -15,7 +15,7 @@ from typing import Final
 import polars as pl
 
 from stepscope.model.errors import BadInput
-from stepscope.model.run import Gap, Group, RankInfo, RunInfo
+from stepscope.model.info import Gap, Group, RankInfo, RunInfo
 from stepscope.model.spans import Marks, Rules
 from stepscope.model.store import save_info, write_table
 from stepscope.sources.clock import align

@@ -16,7 +16,7 @@ import polars as pl
 
 from stepscope.model import words
 from stepscope.model.errors import BadInput
-from stepscope.model.run import Gap, Group
+from stepscope.model.info import Gap, Group
 from stepscope.model.spans import ATTRIBUTION, EDGES, SPANS, RankTables, conform, empty, enum_of
 from stepscope.sources.kineto.collectives import Source, device_collectives, host_collectives
 from stepscope.sources.kineto.columns import KINDS, PRODUCT, UNKNOWN, Columns, Shape

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from stepscope.model.errors import BadInput, StepscopeError
-from stepscope.model.run import Gap, Group, RankInfo
+from stepscope.model.info import Gap, Group, RankInfo
 from stepscope.model.spans import Derive, RankTables
 from stepscope.model.store import write_table
 from stepscope.sources.kineto.rank import read_trace
