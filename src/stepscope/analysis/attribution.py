@@ -52,7 +52,7 @@ def attribute(tables: RankTables, marks: Marks = ()) -> Attributed:
         }
     )
     frame = conform(frame, ATTRIBUTION)
-    gaps += _unlinked(tables, phase)
+    gaps += _unlinked(tables, host, phase)
     return Attributed(frame, _collectives(tables, frame), steps, gaps)
 
 
@@ -86,7 +86,7 @@ def _collectives(tables: RankTables, frame: pl.DataFrame) -> pl.DataFrame:
     return filled.select(order)
 
 
-def _unlinked(tables: RankTables, phase: rules.Codes) -> list[Gap]:
+def _unlinked(tables: RankTables, host: Hosts, phase: rules.Codes) -> list[Gap]:
     """Device work whose phase nothing tells: a graph launched outside every phase, or kernels without a launch."""
     kernels = (tables.spans["kind"] == "kernel").to_numpy()
     total = int(kernels.sum())
@@ -101,7 +101,7 @@ def _unlinked(tables: RankTables, phase: rules.Codes) -> list[Gap]:
         gaps.append(
             Gap("kernels without a launch", (), f"{lost} of {total} kernels have no recorded launch; their phase is unknown")
         )
-    graph = tables.spans["name"].str.contains("GraphLaunch").to_numpy()
+    graph = host.rows_named(lambda name: "GraphLaunch" in name)
     by_graph = np.zeros(len(kernels), dtype=bool)
     by_graph[launch["target"].to_numpy()] = graph[launch["source"].to_numpy()]
     blind = int((by_graph & kernels & (phase < 0)).sum())

@@ -6,6 +6,8 @@ or by the training thread before the first forward kernel of its step.
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import polars as pl
 
@@ -14,13 +16,13 @@ from stepscope.analysis.phases import Bools, Hosts
 from stepscope.model.info import Step
 from stepscope.model.spans import RankTables
 
-_TO_DEVICE = r"(?i)HtoD|Host -> Device|HostToDevice|H2D"
+_TO_DEVICE = re.compile(r"HtoD|Host -> Device|HostToDevice|H2D", re.IGNORECASE)
 
 
 def batch_copies(tables: RankTables, host: Hosts, phase: rules.Codes, steps: list[Step]) -> Bools:
     """True for the device rows that copy the batch."""
     spans = tables.spans
-    copies = ((spans["kind"] == "memcpy") & spans["name"].str.contains(_TO_DEVICE)).to_numpy()
+    copies = (spans["kind"] == "memcpy").to_numpy() & host.rows_named(_TO_DEVICE.search)
     if not copies.any():
         return copies
     launched = np.full(len(copies), -1, dtype=np.int64)

@@ -16,7 +16,7 @@ LOST_SHARE = 0.02
 def find_steps(tables: RankTables) -> tuple[list[Step], list[Gap]]:
     """Steps in order of time. Without markers the whole window is one step, number 0, and that is a gap."""
     spans = tables.spans
-    marks = spans.filter((pl.col("kind") == "annotation") & pl.col("name").str.starts_with("ProfilerStep#"))
+    marks = spans.filter(pl.col("kind") == "annotation").filter(pl.col("name").str.starts_with("ProfilerStep#"))
     thread = tables.info.main_thread
     if thread is not None and (own := marks.filter(pl.col("thread") == thread)).height:
         marks = own
@@ -55,7 +55,8 @@ def step_of(times: Codes, steps: list[Step]) -> pl.Series:
 
 def _complete(tables: RankTables, starts: list[int], ends: list[int]) -> list[bool]:
     """False for a step whose kernel launches lack their kernels."""
-    launches = tables.spans.filter((pl.col("kind") == "runtime") & pl.col("name").str.contains("LaunchKernel|GraphLaunch"))
+    runtime = tables.spans.filter(pl.col("kind") == "runtime")
+    launches = runtime.filter(pl.col("name").str.contains("LaunchKernel|GraphLaunch"))
     answered = tables.edges.filter(pl.col("kind") == "launch")["source"].unique()
     if not launches.height or not len(answered):
         return [True] * len(starts)

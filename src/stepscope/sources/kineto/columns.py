@@ -25,6 +25,7 @@ KINDS: Final = tuple(KIND_CODE)
 UNKNOWN: Final = len(KINDS)
 _CODE: Final = {category: KIND_CODE[kind] for category, kind in CATEGORY.items()}
 Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
+Kinds = np.ndarray[tuple[int], np.dtype[np.uint8]]
 ABSENT_ID: Final = int(np.iinfo(np.int64).min)
 
 # Only rows of these kinds carry the arguments; of the others they are not even asked for.
@@ -85,7 +86,7 @@ class Columns:
         args = [e.args for e in rows]
         kinds = self._kinds(rows)
         names = _texts([e.name for e in rows])
-        self._rare(names, args)
+        self._rare(names, kinds, args)
         columns: dict[str, pl.Series | Ints] = {
             "name": names,
             "pid": self._processes([e.pid for e in rows]),
@@ -117,6 +118,8 @@ class Columns:
 
     def _processes(self, pids: Sequence[Value]) -> pl.Series:
         """Process ids; one that is a text (`Spans`, `rank3_pid77`) gets a negative number and keeps its text."""
+        if isinstance(pids[0], int) and pids.count(pids[0]) == len(pids):
+            return pl.Series([pids[0]], dtype=pl.Int64).new_from_index(0, len(pids)) if abs(pids[0]) < 1 << 62 else _ints(pids)
         try:
             return pl.Series(pids, dtype=pl.Int64)
         except (TypeError, OverflowError, pl.exceptions.PolarsError):
@@ -128,21 +131,22 @@ class Columns:
                 code[pid] = self.process_texts.setdefault(pid, -2 - len(self.process_texts))
         return pl.Series([code[pid] for pid in pids], dtype=pl.Int64)
 
-    def _kinds(self, rows: list[Event]) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+    def _kinds(self, rows: list[Event]) -> Kinds:
         categories = [e.cat for e in rows]
         known = {c: _CODE.get(c.lower(), UNKNOWN) if c else UNKNOWN for c in set(categories)}
         self.unknown_categories.update(c for c, code in known.items() if code == UNKNOWN and c)
         return np.array([known[c] for c in categories], dtype=np.uint8)
 
-    def _rare(self, names: pl.Series, args: list[Args]) -> None:
+    def _rare(self, names: pl.Series, kinds: Kinds, args: list[Args]) -> None:
         base = self.height
-        for at in [i for i, a in enumerate(args) if a.collective is not None or a.group is not None]:
+        for at in [i for i, a in enumerate(args) if a.collective is not None]:
             self.collectives[base + at] = args[at]
             rank = args[at].own_rank
             if isinstance(rank, int) and 0 <= rank < 1 << 24:
                 self.own_ranks.add(rank)
-        for at in [i for i, a in enumerate(args) if a.wait_on_stream is not None]:
-            self.syncs[base + at] = args[at]
+        for at in np.flatnonzero(kinds == KIND_CODE["sync"]).tolist():
+            if args[at].wait_on_stream is not None:
+                self.syncs[base + at] = args[at]
         for at in names.str.contains(_WITH_SHAPES).arg_true().to_list():
             dims = bytes(args[at].dims) or bytes(args[at].dims_old)
             if dims:

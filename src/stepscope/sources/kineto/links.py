@@ -6,7 +6,6 @@ profiler wrote no correlation, to the operator of its External id. One launch ma
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,9 +16,7 @@ from stepscope.model import words
 from stepscope.sources.kineto.event import Args
 from stepscope.sources.kineto.nesting import Ints
 
-_BLOCKING: Final = re.compile(
-    r"^(?:cuda|hip|cu)(?:Device|Stream|Event|Ctx)Synchronize|^(?:cuda|hip)Memcpy(?!.*Async)", re.IGNORECASE
-)
+_BLOCKING: Final = r"^(?:cuda|hip|cu)(?:Device|Stream|Event|Ctx)Synchronize|^(?:cuda|hip)Memcpy"
 _BACKWARD: Final = "autograd::engine::evaluate_function"
 
 
@@ -35,16 +32,17 @@ class Links:
 
 def link(frame: pl.DataFrame, parent: Ints, syncs: dict[int, Args]) -> Links:
     """Links of rows sorted by start; `frame` has columns id, kind, name, correlation, external_id, sequence, stream, times."""
-    device = frame.filter(pl.col("kind").is_in(words.DEVICE_WORK))
+    keys = frame.select("id", "kind", "correlation", "external_id", "start_ns", "end_ns")  # filters copy: without the names
+    device = keys.filter(pl.col("kind").is_in(words.DEVICE_WORK))
     launch = np.full(frame.height, -1, dtype=np.int64)
     by = "none"
     if device.height:
-        found = _by(frame.filter(pl.col("kind") == "runtime"), device, "correlation")
+        found = _by(keys.filter(pl.col("kind") == "runtime"), device, "correlation")
         launch[device["id"].to_numpy()] = found
         by = "correlation" if (found >= 0).any() else "none"
         orphan = device.filter(pl.Series(found < 0) & pl.col("correlation").is_null())
         if orphan.height:
-            named = _by(frame.filter(pl.col("kind").is_in(["op", "annotation"])), orphan, "external_id")
+            named = _by(keys.filter(pl.col("kind").is_in(["op", "annotation"])), orphan, "external_id")
             launch[orphan["id"].to_numpy()] = named
             by = "external_id" if by == "none" and (named >= 0).any() else by
     operator = _operators(frame, launch, parent)
@@ -88,10 +86,8 @@ def _edges(source: Ints, target: Ints, kind: str) -> pl.DataFrame:
 
 def _syncs(frame: pl.DataFrame, device: pl.DataFrame) -> list[pl.DataFrame]:
     """A blocking call returns with the device span that ended last before it did."""
-    calls = frame.filter(
-        (pl.col("kind") == "runtime") & pl.col("name").str.contains(_BLOCKING.pattern.replace("(?!.*Async)", ""))
-    )
-    calls = calls.filter(~pl.col("name").str.contains("Async"))
+    runtime = frame.select("id", "kind", "name", "start_ns", "end_ns").filter(pl.col("kind") == "runtime")
+    calls = runtime.filter(pl.col("name").str.contains(_BLOCKING) & ~pl.col("name").str.contains("Async"))
     if not calls.height or not device.height:
         return []
     order = device.sort("end_ns")
@@ -130,7 +126,8 @@ def _waits(frame: pl.DataFrame, launch: Ints, syncs: dict[int, Args]) -> list[pl
 
 def _autograd(frame: pl.DataFrame) -> list[pl.DataFrame]:
     """The last forward operator with a sequence number before the backward function of that number made its node."""
-    host = frame.filter((pl.col("kind") == "op") & (pl.col("sequence") >= 0))
+    columns = frame.select("id", "kind", "name", "sequence", "forward_thread", "start_ns")
+    host = columns.filter((pl.col("kind") == "op") & (pl.col("sequence") >= 0))
     is_backward = pl.col("name").str.starts_with(_BACKWARD) | pl.col("forward_thread").fill_null(0).gt(0)
     backward = host.filter(is_backward).unique("sequence", keep="first", maintain_order=True)
     if not backward.height:

@@ -196,11 +196,11 @@ def _split(path: Path, frame: pl.DataFrame, columns: Columns) -> dict[int, pl.Da
 
 def _product_shapes(spans: pl.DataFrame, shapes: dict[int, Shape]) -> pl.Series:
     """Input sizes of the matrix products, as recorded."""
-    rows = spans["name"].str.contains(PRODUCT).arg_true().to_list()
+    rows = [row for row, shape in shapes.items() if len(shape.dims) <= MAX_SHAPE]
+    product = spans["name"].gather(rows).str.contains(PRODUCT).to_list()
     column: list[str | None] = [None] * spans.height
-    for row in rows:
-        if row in shapes and len(shapes[row].dims) <= MAX_SHAPE:
-            column[row] = shapes[row].dims.decode("utf-8", "replace")
+    for row in [row for row, is_product in zip(rows, product, strict=True) if is_product]:
+        column[row] = shapes[row].dims.decode("utf-8", "replace")
     return pl.Series("shape", column, dtype=pl.String)
 
 

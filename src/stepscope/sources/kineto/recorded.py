@@ -61,7 +61,7 @@ def what_was_recorded(
 
 def _kernels_complete(spans: pl.DataFrame, links: Links) -> bool:
     """False where launches are missing their kernels: the profiler was started without warm-up, or its buffer wrapped."""
-    launches = spans.filter((pl.col("kind") == "runtime") & pl.col("name").str.contains(_LAUNCHES))["id"].to_numpy()
+    launches = spans.filter(pl.col("kind") == "runtime").filter(pl.col("name").str.contains(_LAUNCHES))["id"].to_numpy()
     if not len(launches) or not spans["kind"].is_in(words.DEVICE_WORK).any():
         return True
     answered = np.zeros(spans.height, dtype=bool)
