@@ -1,0 +1,119 @@
+"""PyTorch's flight recorder: the ring of the last collectives that each rank dumps when a job hangs or crashes.
+
+Pickle (the watchdog's own) and JSON, NCCL and gloo. So far read as far as `show` says: versions, ranks, entries, groups.
+Format: torch/csrc/distributed/c10d/FlightRecorder.hpp of torch 2.13 (versions 2.0 to 2.10; unknown minor versions are read).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from stepscope.model.dump import Dump, Dumps
+from stepscope.model.errors import BadInput
+from stepscope.model.info import Gap
+from stepscope.sources import plain_pickle
+
+_RANK: Final = re.compile(r"(\d{1,7})(?:\.(?:json|pickle|pkl))?$")
+_NAME: Final = re.compile(r"(?:fr|nccl|comm_lib|rank|trace|dump)[\w.\-]*?\d+(?:\.(?:json|pickle|pkl))?$", re.IGNORECASE)
+_HEAD: Final = 1 << 16
+_KEYS: Final = (b"pg_config", b"pg_status", b"entries", b"comm_lib_version", b"nccl_version")
+MAX_ENTRIES: Final = 1_000_000
+
+
+def find_dumps(paths: Sequence[Path]) -> list[Path]:
+    """Dump files among the paths, in order of rank; files that hold nothing count by their name."""
+    files = [f for p in paths for f in (sorted(p.iterdir()) if p.is_dir() else [p]) if f.is_file() and not f.is_symlink()]
+    return sorted((f for f in files if _is_dump(f)), key=lambda f: (_rank(f) is None, _rank(f), f.name))
+
+
+def read_dumps(files: Sequence[Path]) -> Dumps:
+    """What these dumps hold. Raises BadInput for one that cannot be read."""
+    dumps = tuple(read_dump(f) for f in files)
+    gaps: list[Gap] = []
+    empty = tuple(d.rank for d in dumps if d.form == "empty" and d.rank is not None)
+    if empty:
+        gaps.append(Gap("empty dumps", empty, "their files hold nothing: the rank died before it had written"))
+    known = [d.rank for d in dumps if d.rank is not None]
+    if absent := tuple(sorted(set(range(max(known, default=-1) + 1)) - set(known))):
+        gaps.append(Gap("ranks without a dump", absent, "a rank that left first writes none, which is evidence itself"))
+    if wrapped := tuple(d.rank for d in dumps if d.wrapped and d.rank is not None):
+        why = "the ring wrapped (a larger TORCH_FR_BUFFER_SIZE keeps more), or only active ones were dumped"
+        gaps.append(Gap("older collectives missing", wrapped, why))
+    return Dumps(dumps, tuple(gaps))
+
+
+def read_dump(path: Path) -> Dump:
+    """One dump. Raises BadInput where it is none, damaged, or a pickle that is more than data."""
+    try:
+        if path.stat().st_size > plain_pickle.MAX_BYTES:
+            raise BadInput(f"{path}: {path.stat().st_size >> 20} MB, more than a flight-recorder dump can be")
+        data = path.read_bytes()
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read ({error.strerror or error})") from None
+    rank = _rank(path)
+    if not data:
+        return Dump(path.name, rank, "empty")
+    if data[:1] == b"{":
+        try:
+            return _dump(path, rank, "json", msgspec.json.decode(data))
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            raise BadInput(f"{path}: a damaged dump ({error}); dump again") from None
+    return _dump(path, rank, "pickle", plain_pickle.load(data, str(path)))
+
+
+def _dump(path: Path, rank: int | None, form: str, document: Any) -> Dump:
+    if not isinstance(document, dict) or not any(key.decode() in document for key in _KEYS):
+        raise BadInput(f"{path}: not a flight-recorder dump")
+    found = document.get("entries")
+    entries = [e for e in found[:MAX_ENTRIES] if isinstance(e, dict)] if isinstance(found, list) else []
+    status = document.get("pg_status")
+    first = entries[0].get("record_id") if entries else None
+    return Dump(
+        file=path.name,
+        rank=rank,
+        form=form,
+        version=_text(document.get("version")),
+        library=_text(document.get("comm_lib_version")) or _text(document.get("nccl_version")),
+        entries=len(entries),
+        wrapped=isinstance(first, int) and first > 0,
+        operations=dict(Counter(_text(e.get("profiling_name")) or "unknown" for e in entries)),
+        states=dict(Counter(_text(e.get("state")) or "unknown" for e in entries)),
+        groups={str(g): _progress(s) for g, s in status.items()} if isinstance(status, dict) else {},
+    )
+
+
+def _progress(status: object) -> tuple[int | None, int | None]:
+    get = status.get if isinstance(status, dict) else {}.get
+    return _whole(get("last_enqueued_collective")), _whole(get("last_completed_collective"))
+
+
+def _whole(value: object) -> int | None:
+    """JSON dumps write these numbers as strings."""
+    text = str(value)
+    return int(text) if re.fullmatch(r"-?\d{1,18}", text) else None
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _rank(path: Path) -> int | None:
+    match = _RANK.search(path.name)
+    return int(match.group(1)) if match else None
+
+
+def _is_dump(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD)
+    except OSError:
+        return False
+    if not head:
+        return bool(_NAME.search(path.name)) and not path.name.endswith((".json", ".gz"))
+    return head[:1] in (b"{", b"\x80") and b'"traceEvents"' not in head and sum(key in head for key in _KEYS) >= 1
