@@ -24,7 +24,7 @@ PAGE = """\
 $ stepscope --help
 Usage: something old
 ...
-  show        What did a run hold?
+  show        What did a run, a trace folder or a dump hold?
 ...
 ```
 
