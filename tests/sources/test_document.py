@@ -152,6 +152,31 @@ def test_a_gzip_that_unpacks_without_end_is_refused(tmp_path: Path, monkeypatch:
         read(write(tmp_path / "a.json.gz", bomb))
 
 
+HALVES = '"op7\\ud800"'  # half of a surrogate pair, as an escape
+
+
+def test_half_a_surrogate_pair_is_replaced(tmp_path: Path) -> None:
+    data = json.dumps({"host_name": "h", "traceEvents": EVENTS}).replace('"op7"', HALVES).replace('"h"', '"h\\udc00"')
+    names, reading = names_of(tmp_path / "a.json", data.encode())
+    assert names == [n if n != "op7" else "op7?" for n in NAMES]
+    assert reading.metadata["host_name"] == "h?"
+
+
+PATHOLOGICAL = {
+    "nest too deep": b'{"ph":{"ph":' * 200_000,
+    "many names": b'{"ph":"X","cat":"cpu_op" ' + b'"name":"a" ' * 50_000,
+    "many bad names": b'{"ph":"X","cat":"cpu_op",' + b'"name":"a\x01", bad ' * 50_000,
+}
+
+
+@pytest.mark.parametrize("case", PATHOLOGICAL)
+def test_damage_made_to_be_slow_is_given_up(tmp_path: Path, case: str) -> None:
+    data = json.dumps({"traceEvents": EVENTS}).encode()
+    names, reading = names_of(tmp_path / "a.json", data[: data.rindex(b"]")] + b", " + PATHOLOGICAL[case])
+    assert names[:40] == NAMES
+    assert reading.dropped >= 1
+
+
 def test_sound_json_with_unexpected_types_loses_nothing(tmp_path: Path) -> None:
     events = [{**e, "args": None} if i % 2 else {**e, "args": []} for i, e in enumerate(EVENTS)]
     names, reading = names_of(tmp_path / "a.json", json.dumps({"traceEvents": events}).encode())

@@ -63,7 +63,7 @@ def _working(spans: SpanColumns, collectives: CollectiveColumns, mine: Mask) -> 
     around = np.zeros(len(spans), dtype=bool)
     row = np.unique(collectives.span[collectives.span != NONE])
     while len(row := np.unique(spans.parent[row])) and row[-1] != NONE:
-        row = row[row != NONE]
+        row = row[(row != NONE) & ~around[row]]  # parents of a stranger's run may go round in circles
         around[row] = True
     works = spans.is_kind("op") & (spans.part != NONE) & ~around
     return Timeline.innermost(spans.start[stack], spans.end[stack], (works | loader)[stack]).instants([1])

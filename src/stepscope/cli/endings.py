@@ -1,6 +1,7 @@
 """How a call ends: every error becomes one line on stderr and an exit code. Never a traceback.
 
-0 done (also when the reader of a pipe went away) · 1 bad data or a broken machine · 2 usage · 3 a gate · 130 interrupted.
+0 done (also when the reader of a pipe went away) · 1 bad data or a broken machine · 2 usage · 3 a gate · 130 interrupted ·
+143 asked to stop (128 and the signal's number).
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ def say(error: BaseException) -> int:
         _abandon_stdout()
         return 0
     if isinstance(error, KeyboardInterrupt | click.Abort):
-        return INTERRUPTED
+        asked = error if isinstance(error, KeyboardInterrupt) else error.__cause__  # click wraps it
+        return int(getattr(asked, "exit_code", INTERRUPTED))
     if isinstance(error, click.ClickException):
         error.show()
         return error.exit_code

@@ -7,6 +7,7 @@ worker's event, and the two are paired in order.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Final
@@ -131,7 +132,7 @@ def _all(found: dict[int, Shape], rows: list[int]) -> list[Shape]:
 
 def _whole(value: Value) -> int | None:
     if isinstance(value, str):
-        return int(value) if value.lstrip("-").isdigit() and len(value) < 19 else None
+        return int(value) if re.fullmatch(r"-?[0-9]{1,18}", value) else None
     return value if isinstance(value, int) and abs(value) < 1 << 63 else None
 
 

@@ -110,6 +110,6 @@ def memory(columns: Columns, shift: int) -> pl.DataFrame:
     rows = [
         {"time_ns": t + shift, "scope": "", "metric": "memory_allocated" if device == 1 else "host_memory_allocated",
          "value": float(total), "unit": "bytes", "source": "profiler memory events"}
-        for t, total, device in columns.memory if isinstance(total, int) and total >= 0 and t > 0
+        for t, total, device in columns.memory if isinstance(total, int) and 0 <= total < 1 << 63 and t > 0
     ]  # fmt: skip
     return pl.DataFrame(rows, schema=SIGNALS) if rows else empty(SIGNALS)

@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from stepscope.model.errors import BadInput
-from stepscope.sources.kineto.event import EVENTS, AnyEvent, from_plain
+from stepscope.sources.kineto.event import EVENTS, AnyEvent, clean, from_plain
 from stepscope.sources.kineto.salvage import walk
 from stepscope.sources.kineto.stream import TraceStream
 
@@ -239,7 +239,14 @@ class TraceDocument:
             if body:
                 self.reading.findings.append("the metadata of the file is damaged; rank and settings were read as far as they go")
         if isinstance(found, dict):
-            self.reading.metadata.update(found)
+            self.reading.metadata.update(_cleaned(found))
+
+
+def _cleaned(metadata: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return {key: value for key, value in clean(metadata).items() if isinstance(key, str)}
+    except RecursionError:  # decoded, but too deep to walk: nothing of ours nests like that
+        return {}
 
 
 def _is_list(text: bytes) -> bool:

@@ -156,7 +156,7 @@ def from_plain(document: object, mended: bool) -> AnyEvent | None:
     match document["ph"]:
         case "X":
             category = document.get("cat")
-            return Event(category if isinstance(category, str) else None, **own, args=_args(args), mended=mended)
+            return Event(clean(category) if isinstance(category, str) else None, **own, args=_args(args), mended=mended)
         case "M":
             named = MetaArgs(_scalar(args.get("name")), _scalar(args.get("labels")))
             return Meta(own["name"], own["pid"], own["tid"], named)
@@ -172,16 +172,27 @@ def _args(found: dict[str, Any]) -> Args:
         if key in _RAW_FIELDS:
             args[_ARG_FIELDS[key].name] = msgspec.Raw(_encode(value))
         elif key == "Process Group Ranks" and isinstance(value, list):
-            args["group_ranks"] = [v for v in value if isinstance(v, int | str)]
+            args["group_ranks"] = [_scalar(v) for v in value if isinstance(v, int | str)]
         elif key in _TEXT_FIELDS:
-            args[_ARG_FIELDS[key].name] = None if value is None else str(value)
+            args[_ARG_FIELDS[key].name] = None if value is None else clean(str(value))
         elif key in _ARG_FIELDS:
             args[_ARG_FIELDS[key].name] = _scalar(value)
     return Args(**args) if args else NO_ARGS
 
 
 def _scalar(value: object) -> Value:
-    return value if isinstance(value, int | float | str) and not isinstance(value, bool) else None
+    if isinstance(value, str):
+        return str(clean(value))
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def clean(value: Any) -> Any:
+    """The same without halves of surrogate pairs, which escapes in JSON can name and no encoding can write."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {clean(key): clean(inner) for key, inner in value.items()}
+    return [clean(inner) for inner in value] if isinstance(value, list) else value
 
 
 def _encode(value: object) -> bytes:

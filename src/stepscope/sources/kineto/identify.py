@@ -63,7 +63,7 @@ def rank_in_name(path: Path) -> int | None:
 
 
 def _count(value: object) -> int | None:
-    if isinstance(value, str) and value.strip().isdigit() and len(value) < 12:
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,10}", value.strip()):
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):
         return None
@@ -76,7 +76,7 @@ def _literal(text: object) -> dict[str, Any]:
         return {}
     try:
         found = ast.literal_eval(text)
-    except (ValueError, SyntaxError, RecursionError, MemoryError):
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -20,6 +20,7 @@ import msgspec
 from stepscope.sources.kineto.stream import GZIP_MAGIC
 from stepscope.sources.kineto.worker import Job, Result, do
 
+OWN_GROUP = 0 if os.name == "posix" else None
 Progress = Callable[[int, int, str], None]
 
 # Starting a process costs about 0.3 s of one core (interpreter and polars); less text than this is read faster without.
@@ -43,7 +44,9 @@ def run(work: list[Job], count: int, progress: Progress | None) -> list[Result]:
         if not hasattr(own, "process"):
             command = [sys.executable, "-m", "stepscope.sources.kineto.worker"]
             environment = {**os.environ, "POLARS_MAX_THREADS": "1", "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-            own.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+            own.process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, process_group=OWN_GROUP
+            )  # of their own, so that Ctrl-C reaches this process alone, which ends them
             started.append(own.process)
         process: subprocess.Popen[bytes] = own.process
         assert process.stdin is not None and process.stdout is not None

@@ -13,11 +13,15 @@ from typing import Any, Final
 
 from stepscope.sources.kineto.event import AnyEvent, from_plain
 
+# An event with its shapes and stacks takes a few KB. What is longer and damaged is searched no further than this.
+MAX_MEND: Final = 64 << 10
+MAX_NESTED: Final = 200  # places of one stretch that nest too deep to decode, before the rest of it is given up
 _DECODER: Final = json.JSONDecoder(strict=False, parse_constant=lambda _: None)
 # An event begins with one of its own keys. Keys of arguments (`"name"` in metadata) can imitate that: see `walk`.
 _START: Final = re.compile(r'\{\s*"(?:ph|name|cat|ts|pid|tid|id|s|bp|dur)"\s*:')
 _BAD_ESCAPE: Final = re.compile(r'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
 _BARE_NUMBER: Final = re.compile(r"(?<=[:\[,\s])[-+]?(?:nan|inf(?:inity)?)(?:\([a-z]*\))?(?=\s*[,}\]])", re.IGNORECASE)
+_LIST_END: Final = re.compile(r"\}\s*\]\s*(?=[,}])")
 _STRING_FIELD: Final = r'"%s"\s*:\s*"(.*?)"\s*(?=,\s*"(?:ph|cat|name|pid|tid|ts|dur|id|args|s|bp)"\s*:|\}\s*(?:,|\]|\}|$))'
 _NAME: Final = re.compile(_STRING_FIELD % "name", re.DOTALL)
 _CAT: Final = re.compile(r'"cat"\s*:\s*"([^"]{0,64})"')
@@ -35,6 +39,7 @@ class Salvage:
     `unread`: an event that the stretch cuts off at its end."""
 
     events: list[AnyEvent] = field(default_factory=list)
+    nested: int = 0
     repaired: int = 0
     dropped: int = 0
     rest: str | None = None
@@ -51,7 +56,10 @@ def walk(text: str) -> Salvage:
         if event_end and _closed(text, event_end, start.start()):
             found.rest = text[_closing(text, event_end) :]
             return found
-        document, end = _decode(text, start.start())
+        document, end = _decode(text, start.start(), found)
+        if found.nested > MAX_NESTED:
+            found.dropped += 1
+            return found
         if document is not None:
             event = from_plain(document, mended=False)
             if event is not None:
@@ -79,10 +87,13 @@ def _closing(text: str, place: int) -> int:
     return text.index("]", place) + 1
 
 
-def _decode(text: str, place: int) -> tuple[Any, int]:
+def _decode(text: str, place: int, found: Salvage) -> tuple[Any, int]:
     try:
         return _DECODER.raw_decode(text, place)
-    except (ValueError, RecursionError):
+    except ValueError:
+        return None, place
+    except RecursionError:
+        found.nested += 1
         return None, place
 
 
@@ -93,16 +104,16 @@ def _mend(text: str, place: int, found: Salvage) -> int:
     if following == len(text) and not piece.rstrip().endswith(("}", "]", ",")):
         found.unread = piece
         return following
-    document = _repaired(piece)
-    event = from_plain(document, mended=True) if document is not None else _by_fields(piece)
+    document = _repaired(piece, found) if len(piece) <= MAX_MEND else None
+    event = from_plain(document, mended=True) if document is not None else _by_fields(piece[:MAX_MEND])
     if event is None:
         found.dropped += 1
     else:
         found.events.append(event)
         found.repaired += 1
-    tail = re.search(r"\}\s*\]\s*(?=[,}])", piece)
+    tail = _LIST_END.search(piece[-MAX_MEND:])
     if tail and following == len(text) and event is not None:
-        return place + tail.start() + 1
+        return following - len(piece[-MAX_MEND:]) + tail.start() + 1
     return following
 
 
@@ -117,11 +128,11 @@ def _next_start(text: str, place: int) -> int:
     return len(text)
 
 
-def _repaired(piece: str) -> Any:
+def _repaired(piece: str, found: Salvage) -> Any:
     body = piece.rstrip().rstrip(",").rstrip()
     body = _BARE_NUMBER.sub("null", _BAD_ESCAPE.sub(r"\\\\", body))
     for candidate in (body, _requoted(body), body + "}", body + "}}", body + '"}}'):
-        document, _ = _decode(candidate, 0)
+        document, _ = _decode(candidate, 0, found)
         if isinstance(document, dict) and "ph" in document:
             return document
     return None

@@ -7,7 +7,7 @@ counted from 1970 are past that and lose up to 253 ns, so those are read again f
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Final
 
 import numpy as np
@@ -69,6 +69,6 @@ def _one(value: object) -> int:
     try:
         exact = Decimal(repr(value) if isinstance(value, float) else str(value).strip())
         ns = int((exact * 1000).to_integral_value())
-    except (InvalidOperation, ValueError, OverflowError):
+    except (ArithmeticError, ValueError):
         return NOT_A_TIME
     return max(-MAX_US * 1000, min(MAX_US * 1000, ns))

@@ -6,6 +6,7 @@ at one rank's, and needs no guard in the caller's script.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import sys
 from pathlib import Path
@@ -91,4 +92,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with contextlib.suppress(BrokenPipeError):  # whoever asked is gone
+        main()
