@@ -26,6 +26,7 @@ UNKNOWN: Final = len(KINDS)
 _CODE: Final = {category: KIND_CODE[kind] for category, kind in CATEGORY.items()}
 Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
 Kinds = np.ndarray[tuple[int], np.dtype[np.uint8]]
+MAX_ID: Final = (1 << 64) - 1
 ABSENT_ID: Final = int(np.iinfo(np.int64).min)
 
 # Only rows of these kinds carry the arguments; of the others they are not even asked for.
@@ -63,6 +64,7 @@ class Columns:
     labels: dict[Value, str] = field(default_factory=dict)
     process_texts: dict[str, int] = field(default_factory=dict)
     window_end: int | None = None
+    oversized: int = 0  # numbers beyond 64 bits
     merged: bool = False  # rows say of which rank they are
     memory: list[tuple[int, Value, Value]] = field(default_factory=list)
     collectives: dict[int, Args] = field(default_factory=dict)
@@ -90,7 +92,7 @@ class Columns:
         columns: dict[str, pl.Series | Ints] = {
             "name": names,
             "pid": self._processes([e.pid for e in rows]),
-            "tid": _ints([e.tid for e in rows]),
+            "tid": self._ints([e.tid for e in rows]),
             "start": stamps.to_ns([e.ts for e in rows], lambda: written("ts")),
             "lasted": stamps.to_ns([e.dur for e in rows], lambda: written("dur")),
         }
@@ -98,9 +100,9 @@ class Columns:
             own = np.flatnonzero(carries[kinds])
             given = [args[i] for i in own.tolist()]
             for name in arguments:
-                columns[name] = _scattered(len(rows), own, _values(given, name))
+                columns[name] = self._scattered(len(rows), own, _values(given, name))
         if batch.raw is None or self.frames == [] or self.merged:
-            ranks = _ints([a.rank for a in args])
+            ranks = self._ints([a.rank for a in args])
             self.merged = self.merged or ranks.null_count() < len(ranks)
         else:
             ranks = pl.Series([None], dtype=pl.Int64).new_from_index(0, len(rows))
@@ -116,10 +118,28 @@ class Columns:
         self.frames = []
         return whole.with_columns(pl.when(pl.col(c) != ABSENT_ID).then(c).alias(c) for c in _ARGUMENTS)
 
+    def _ints(self, values: Sequence[Value]) -> pl.Series:
+        """Int64, null where absent or not a whole number; ids of 64 bits keep their bits, longer ones are left out."""
+        try:
+            return pl.Series(values, dtype=pl.Int64)
+        except (TypeError, OverflowError, pl.exceptions.PolarsError):
+            cache = {v: _int(v) for v in set(values)}
+            self.oversized += sum(isinstance(v, int) and abs(v) > MAX_ID for v in values)
+            return pl.Series([cache[v] for v in values], dtype=pl.Int64)
+
+    def _scattered(self, height: int, rows: Ints, values: list[Value]) -> Ints:
+        """A column of that height with the values at their rows, ABSENT_ID elsewhere."""
+        column = np.full(height, ABSENT_ID, dtype=np.int64)
+        if len(rows):
+            column[rows] = self._ints(values).fill_null(ABSENT_ID).to_numpy()
+        return column
+
     def _processes(self, pids: Sequence[Value]) -> pl.Series:
         """Process ids; one that is a text (`Spans`, `rank3_pid77`) gets a negative number and keeps its text."""
         if isinstance(pids[0], int) and pids.count(pids[0]) == len(pids):
-            return pl.Series([pids[0]], dtype=pl.Int64).new_from_index(0, len(pids)) if abs(pids[0]) < 1 << 62 else _ints(pids)
+            return (
+                pl.Series([pids[0]], dtype=pl.Int64).new_from_index(0, len(pids)) if abs(pids[0]) < 1 << 62 else self._ints(pids)
+            )
         try:
             return pl.Series(pids, dtype=pl.Int64)
         except (TypeError, OverflowError, pl.exceptions.PolarsError):
@@ -151,6 +171,8 @@ class Columns:
             dims = bytes(args[at].dims) or bytes(args[at].dims_old)
             if dims:
                 self.shapes[base + at] = Shape(dims, bytes(args[at].types) or b"[]")
+        ids = [a.comms_id for a in args if a.comms_id is not None]
+        self.oversized += sum(isinstance(i, int) and i > MAX_ID for i in ids)
         if "shapes" not in self.seen and any(a.dims is not ABSENT or a.dims_old is not ABSENT for a in args):
             self.seen.add("shapes")
         if "call_stacks" not in self.seen and any(a.stack is not ABSENT for a in args):
@@ -197,29 +219,12 @@ def _texts(values: Sequence[Value]) -> pl.Series:
         return pl.Series(["" if v is None else str(v) for v in values], dtype=pl.String)
 
 
-def _ints(values: Sequence[Value]) -> pl.Series:
-    """Int64, null where absent or not a whole number; ids of 64 bits keep their bits."""
-    try:
-        return pl.Series(values, dtype=pl.Int64)
-    except (TypeError, OverflowError, pl.exceptions.PolarsError):
-        cache = {v: _int(v) for v in set(values)}
-        return pl.Series([cache[v] for v in values], dtype=pl.Int64)
-
-
 def _values(args: list[Args], name: str) -> list[Value]:
     """One argument of each row. Profilers before 2022 wrote External id in lower case on device and runtime rows."""
     values: list[Value] = list(map(attrgetter(name), args))
     if name == "external_id" and None in values:
         return [a.external_id_old if v is None else v for v, a in zip(values, args, strict=True)]
     return values
-
-
-def _scattered(height: int, rows: Ints, values: list[Value]) -> Ints:
-    """A column of that height with the values at their rows, ABSENT_ID elsewhere."""
-    column = np.full(height, ABSENT_ID, dtype=np.int64)
-    if len(rows):
-        column[rows] = _ints(values).fill_null(ABSENT_ID).to_numpy()
-    return column
 
 
 def _int(value: Value) -> int | None:

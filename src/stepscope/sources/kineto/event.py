@@ -34,6 +34,7 @@ class Args(
         "group_ranks": "Process Group Ranks",
         "own_rank": "Rank",
         "collective_seq": "Seq",
+        "comms_id": "Comms Id",
     },
 ):
     """The arguments that anything here reads; all others are skipped without being built."""
@@ -60,6 +61,7 @@ class Args(
     group_ranks: Value | list[Value] = None
     own_rank: Value = None
     collective_seq: Value = None
+    comms_id: Value = None
     wait_on_stream: Value = None
     rank: Value = None  # written by tools that merge the traces of several ranks
 

@@ -115,6 +115,8 @@ def _one_rank(
     info.recorded = what_was_recorded(spans, links, collectives, columns, reading, identity)
     gaps = [] if info.device != "cpu" or not reading.metadata.get("deviceProperties") else [NO_DEVICE_WORK]
     mended_text = [f"{reading.repaired} damaged places were mended"] if reading.repaired and first else []
+    if columns.oversized and first:
+        mended_text.append(f"{columns.oversized} ids beyond 64 bits were read as far as they fit")
     findings = [*mended_text, *(reading.findings if first else []), *mended.findings]
     gaps += [Gap("damaged file", (), f"{path.name}: {text}") for text in findings]
     if columns.unknown_categories:

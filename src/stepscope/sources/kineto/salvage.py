@@ -16,7 +16,21 @@ from stepscope.sources.kineto.event import AnyEvent, from_plain
 # An event with its shapes and stacks takes a few KB. What is longer and damaged is searched no further than this.
 MAX_MEND: Final = 64 << 10
 MAX_NESTED: Final = 200  # places of one stretch that nest too deep to decode, before the rest of it is given up
-_DECODER: Final = json.JSONDecoder(strict=False, parse_constant=lambda _: None)
+
+
+class _Lenient(json.JSONDecoder):
+    """Takes control characters in texts, and NaN and Infinity as null; `constants` counts those."""
+
+    def __init__(self) -> None:
+        self.constants = 0
+        super().__init__(strict=False, parse_constant=self._constant)
+
+    def _constant(self, _: str) -> None:
+        self.constants += 1
+
+
+_DECODER: Final = _Lenient()
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 # An event begins with one of its own keys. Keys of arguments (`"name"` in metadata) can imitate that: see `walk`.
 _START: Final = re.compile(r'\{\s*"(?:ph|name|cat|ts|pid|tid|id|s|bp|dur)"\s*:')
 _BAD_ESCAPE: Final = re.compile(r'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
@@ -56,14 +70,17 @@ def walk(text: str) -> Salvage:
         if event_end and _closed(text, event_end, start.start()):
             found.rest = text[_closing(text, event_end) :]
             return found
+        constants = _DECODER.constants
         document, end = _decode(text, start.start(), found)
         if found.nested > MAX_NESTED:
             found.dropped += 1
             return found
         if document is not None:
-            event = from_plain(document, mended=False)
+            mended = _DECODER.constants > constants or bool(_CONTROL.search(text, start.start(), end))
+            event = from_plain(document, mended)
             if event is not None:
                 found.events.append(event)
+                found.repaired += mended
             else:
                 found.dropped += 1
             event_end = end if event is not None else 0
