@@ -17,7 +17,7 @@ import polars as pl
 
 from stepscope.sources.kineto import stamps
 from stepscope.sources.kineto.document import Batch
-from stepscope.sources.kineto.event import ABSENT, STAMPS, AnyEvent, Args, Event, Instant, Meta, Value
+from stepscope.sources.kineto.event import ABSENT, STAMPS, AnyEvent, Args, Event, Instant, Meta, OldInstant, Value
 from stepscope.sources.kineto.vendors import CATEGORY
 
 KIND_CODE: Final = {kind: code for code, kind in enumerate(dict.fromkeys(CATEGORY.values()))}
@@ -26,6 +26,7 @@ UNKNOWN: Final = len(KINDS)
 _CODE: Final = {category: KIND_CODE[kind] for category, kind in CATEGORY.items()}
 Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
 Kinds = np.ndarray[tuple[int], np.dtype[np.uint8]]
+_SIDE_DOORS: Final = frozenset((Meta, Instant, OldInstant))
 MAX_ID: Final = (1 << 64) - 1
 ABSENT_ID: Final = int(np.iinfo(np.int64).min)
 
@@ -179,14 +180,15 @@ class Columns:
             self.seen.add("call_stacks")
 
     def _others(self, events: list[AnyEvent]) -> None:
-        for meta in [e for e in events if type(e) is Meta]:
+        aside = [e for e in events if type(e) in _SIDE_DOORS]
+        for meta in [e for e in aside if isinstance(e, Meta)]:
             if meta.name == "thread_name" and meta.args.name is not None:
                 self.threads[meta.pid, meta.tid] = str(meta.args.name)
             elif meta.name == "process_labels" and meta.args.labels is not None:
                 self.labels[meta.pid] = str(meta.args.labels)
             elif meta.name == "process_name" and meta.args.name is not None:
                 self.labels.setdefault(meta.pid, str(meta.args.name))
-        instants = [e for e in events if isinstance(e, Instant)]
+        instants = [e for e in aside if isinstance(e, Instant)]
         for event in [e for e in instants if e.name == "Record Window End"]:
             end = int(stamps.to_ns([event.ts], lambda: None)[0])
             self.window_end = None if end == stamps.NOT_A_TIME else end
