@@ -185,6 +185,44 @@ def test_a_run_from_a_stranger_is_not_trusted(tmp_path: Path) -> None:
         stepscope.read(run)
 
 
+IMPOSSIBLE = {
+    "drift": {"clock": {"hosts": {"h": {"drift_ppm": -1e6}}}},
+    "offset": {"clock": {"hosts": {"h": {"offset_ns": 10**18 * 9}}}},
+    "world": {"world_size": 10**12},
+    "no world": {"world_size": -4},
+    "rank": {"ranks": [{"rank": -1, "identified_by": "x"}]},
+    "twice": {"ranks": [{"rank": 1, "identified_by": "x"}, {"rank": 1, "identified_by": "x"}]},
+    "step": {"ranks": [{"rank": 0, "identified_by": "x", "steps": [{"step": 1, "start_ns": 0, "end_ns": 2**63 - 1}]}]},
+}
+
+
+@pytest.mark.parametrize("case", IMPOSSIBLE)
+def test_a_description_that_no_run_can_have_is_refused(tmp_path: Path, case: str) -> None:
+    (tmp_path / "run.json").write_text(json.dumps({"schema": "run/1", **IMPOSSIBLE[case]}))
+    with pytest.raises(BadInput, match="which no run can"):
+        stepscope.read(tmp_path)
+
+
+def test_odd_tables_of_a_stranger_end_in_a_figure_or_a_line(tmp_path: Path) -> None:
+    write(tmp_path / "t" / "rank0.json", gpu_trace(0, 1))
+    run = tmp_path / "x.run"
+    import_run([tmp_path / "t"], run, rules=RULES)
+    table = run / "collectives.parquet"
+    rows = pl.read_parquet(table)
+    for column in ("rank", "id", "arrive_ns", "end_ns", "span", "match", "expected"):
+        rows.with_columns(pl.lit(None, dtype=rows.schema[column]).alias(column)).write_parquet(table)
+        assert stepscope.breakdown(stepscope.read(run)).steps
+    rows.write_parquet(table)
+    spans = run / "spans" / "rank-0.parquet"
+    good = pl.read_parquet(spans)
+    for parent in (pl.col("id"), pl.col("id").reverse(), pl.lit(-5), pl.lit(10**9)):
+        good.with_columns(parent=parent).write_parquet(spans)
+        assert stepscope.breakdown(stepscope.read(run)).steps
+    pl.select(id=pl.int_range(3_000_000, dtype=pl.Int64) * 0).write_parquet(spans)
+    with pytest.raises(BadInput, match="more than a run's table can hold"):
+        stepscope.read(run).tables(0)
+
+
 def test_one_graph_launch_owns_all_its_kernels(tmp_path: Path) -> None:
     document = gpu_trace(0, 1, steps=1)
     graph = [host("cudaGraphLaunch", BASE + 210, 5, "cuda_runtime", correlation=77)]

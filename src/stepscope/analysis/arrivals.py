@@ -45,7 +45,7 @@ class Arrivals:
 
 def arrivals(run: Run) -> Arrivals:
     """Arrivals of all collectives of a run. A row that was not matched is a collective of its own."""
-    frame = run.collectives()
+    frame = run.collectives().drop_nulls(["arrive_ns", "end_ns"])
     if not frame.height:
         return Arrivals((), {})
     rows = _on_common_clock(frame, run.info)

@@ -76,7 +76,8 @@ class Run:
     def _across_ranks(self, name: str) -> pl.DataFrame:
         if name not in self._shared:
             schema = {"collectives": COLLECTIVES, "signals": SIGNALS}[name]
-            self._shared[name] = read_table(self.path, f"{name}.parquet", schema)
+            table = read_table(self.path, f"{name}.parquet", schema)
+            self._shared[name] = table.drop_nulls(["rank", "id"]) if name == "collectives" else table
         return self._shared[name]
 
     def __iter__(self) -> Iterator[RankTables]:

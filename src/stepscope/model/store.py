@@ -23,8 +23,14 @@ from stepscope.model.errors import BadInput, OutputRefused
 from stepscope.model.info import SCHEMA, RunInfo
 from stepscope.model.spans import COLLECTIVES, SIGNALS, RankTables, Schema, conform, empty
 
+MAX_WORLD: Final = 1 << 24
+MAX_TIME_NS: Final = 1 << 62
+MAX_DRIFT_PPM: Final = 1e4  # far above what alignment accepts
 MAX_INFO_BYTES: Final = 256 << 20  # run.json of 100,000 ranks with their steps is about 40 MB
 MAX_ROWS: Final = 1 << 28  # 268 million spans: above any one rank's trace, below what would fill a workstation
+# Tables of real ranks take 1 byte (attribution) to 10 bytes (spans) a row; a file that claims far more rows is a bomb.
+FREE_ROWS: Final = 1 << 21
+MOST_ROWS_A_BYTE: Final = 64
 COMPRESSION_LEVEL: Final = 1  # zstd; higher levels cost more CPU than the smaller file saves
 
 GROUPS: Final[Schema] = {"group": pl.String, "ranks": pl.List(pl.Int64), "axis": pl.String}
@@ -62,7 +68,26 @@ def read_info(folder: Path) -> RunInfo:
         raise BadInput(f"{folder}: run.json is damaged ({error}); import the traces again") from None
     if info.schema != SCHEMA:
         raise BadInput(f"{folder}: run of schema {info.schema!r}, this version reads {SCHEMA}; import the traces again")
+    if odd := _impossible(info):
+        raise BadInput(f"{folder}: run.json says {odd}, which no run can; import the traces again")
     return info
+
+
+def _impossible(info: RunInfo) -> str | None:
+    """What would lead figures or screens astray in a description from a stranger; None for a sound one."""
+    ranks = [r.rank for r in info.ranks]
+    if len(set(ranks)) < len(ranks) or any(not 0 <= r < MAX_WORLD for r in ranks):
+        return "ranks that repeat or are out of range"
+    if info.world_size is not None and not 0 < info.world_size <= MAX_WORLD:
+        return f"a world of {info.world_size} ranks"
+    times = [info.origin_ns, info.clock.reference_ns, *(h.offset_ns for h in info.clock.hosts.values())]
+    times += [t for r in info.ranks for s in r.steps for t in (s.start_ns, s.end_ns)]
+    times += [t for r in info.ranks for w in r.windows for t in w]
+    if any(abs(t) > MAX_TIME_NS for t in times):
+        return "a time beyond 146 years"
+    if any(not abs(h.drift_ppm) <= MAX_DRIFT_PPM for h in info.clock.hosts.values()):
+        return "a clock that drifts like none"
+    return None
 
 
 def mark_good(folder: Path, good: bool = True) -> RunInfo:
@@ -88,8 +113,9 @@ def read_table(folder: Path, name: str, schema: Schema, columns: Sequence[str] |
     try:
         lazy = pl.scan_parquet(path, glob=False)
         rows = lazy.select(pl.len()).collect().item()
-        if rows > MAX_ROWS:
-            raise BadInput(f"{path}: {rows} rows, more than the {MAX_ROWS} that one rank may have")
+        most = min(MAX_ROWS, FREE_ROWS + MOST_ROWS_A_BYTE * path.stat().st_size)
+        if rows > most:
+            raise BadInput(f"{path}: {rows} rows in {path.stat().st_size} bytes, more than a run's table can hold")
         wanted = [c for c in lazy.collect_schema().names() if c in schema and (columns is None or c in columns)]
         return conform(lazy.select(wanted).collect(), schema)
     except (pl.exceptions.PolarsError, OSError) as error:
