@@ -6,6 +6,9 @@ one without. Steps are those of the attribution; a rank without any has one step
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
 from stepscope.analysis import device, host, overlap
 from stepscope.analysis.account import Account
 from stepscope.analysis.arrivals import arrivals
@@ -36,12 +39,11 @@ def breakdown(run: Run, transfers: Transfers | None = None) -> Breakdown:
     steps: list[StepParts] = []
     communication: list[Communication] = []
     gathers = Gathers()
-    for rank in run.ranks:
-        tables = run.tables(rank, NEEDED)
+    for tables in _read_ahead(run):
         spans = SpanColumns.of(tables)
         account = account_for(tables, spans, known)
         steps += _steps(tables, spans, account)
-        communication.append(overlap.communication(rank, tables.info.windows, account.compute, account.communication))
+        communication.append(overlap.communication(tables.info.rank, tables.info.windows, account.compute, account.communication))
         gathers.add(tables, account)
     return Breakdown(
         steps=tuple(steps),
@@ -52,6 +54,19 @@ def breakdown(run: Run, transfers: Transfers | None = None) -> Breakdown:
         gaps=tuple(run.info.gaps),
         places={r.rank: place_name(r.rank, r.place) for r in run.info.ranks if r.place is not None},
     )
+
+
+def _read_ahead(run: Run) -> Iterator[RankTables]:
+    """Tables rank by rank; the next rank's are read while this one's are worked on, so two are in memory."""
+    with ThreadPoolExecutor(1) as reader:
+        ahead = [reader.submit(run.tables, rank, NEEDED) for rank in run.ranks[:1]]
+        for following in [*run.ranks[1:], None]:
+            if not ahead:
+                return
+            tables = ahead.pop().result()
+            if following is not None:
+                ahead.append(reader.submit(run.tables, following, NEEDED))
+            yield tables
 
 
 def account_for(tables: RankTables, spans: SpanColumns, transfers: Transfers = NO_TRANSFERS) -> Account:

@@ -19,7 +19,7 @@ BOM: Final = b"\xef\xbb\xbf"
 # Profiler JSON deflates 8 to 40 times (measured over NVIDIA, AMD and CPU traces); deflate itself ends at 1032 times.
 # A file past both bounds is a bomb, not a trace.
 MAX_RATIO: Final = 200
-FREE_BYTES: Final = 1 << 30
+FREE_BYTES: Final = 256 << 20
 
 
 class TraceStream:
