@@ -75,6 +75,14 @@ def test_a_missing_rank_leaves_lower_bounds_and_names_nobody(tmp_path: Path) -> 
     assert found.transfers == {}
 
 
+def test_of_several_groups_that_nobody_names_nothing_is_split(tmp_path: Path) -> None:
+    frame, info = Cluster(1, 4, groups=((0, 1), (2, 3)), late={3: 30_000_000}).build()
+    nameless = frame.with_columns(group=pl.lit(None, dtype=pl.String), group_size=pl.lit(None, dtype=pl.Int64))
+    found = arrivals(run_of(nameless, info, tmp_path))
+    assert last(found) == {None: len(found.collectives)}
+    assert found.transfers == {}
+
+
 def test_bus_bandwidth_follows_nccl_tests(tmp_path: Path) -> None:
     frame, info = Cluster(1, 4, 1, ops=("all_reduce",), noise_ns=0, jitter_ns=10).build()
     (one,) = arrivals(run_of(frame, info, tmp_path)).collectives

@@ -74,7 +74,8 @@ def _communicators(frame: pl.DataFrame, info: RunInfo) -> tuple[list[str], list[
     named: dict[str, list[Group]] = defaultdict(list)
     for group in info.groups:
         named[group.group].append(group)
-    only = info.groups[0] if len(info.groups) == 1 and info.groups[0].ranks else None
+    sets = {group.ranks for group in info.groups if group.ranks}
+    only = info.groups[0] if len(sets) == 1 else None
     place = _stream_places(frame)
     keys: list[str] = []
     sizes: list[int | None] = []
@@ -85,7 +86,7 @@ def _communicators(frame: pl.DataFrame, info: RunInfo) -> tuple[list[str], list[
             sizes.append(len(mine.ranks))
         else:
             keys.append(f"group {name}" if name is not None else f"stream {place.get((rank, stream), 0)}")
-            sizes.append(size or info.world_size)
+            sizes.append(size or (info.world_size if len(sets) < 2 else None))  # of several groups nobody says which
     return keys, sizes
 
 
