@@ -14,7 +14,7 @@ from stepscope.analysis.attribution import RULES
 from stepscope.model.errors import BadInput, OutputRefused
 from stepscope.model.run import Run
 from stepscope.sources.detect import import_run
-from tests.sources.make import BASE, device, gpu_step, gpu_trace, host, write
+from tests.sources.make import BASE, MAIN, device, gpu_step, gpu_trace, host, write
 
 
 def gaps(run: Run) -> dict[str, str]:
@@ -248,3 +248,30 @@ def test_external_id_links_where_correlation_is_absent_and_says_so(tmp_path: Pat
         row = tables.spans.filter(pl.col("name") == "gemm")["id"][0]
         assert tables.attribution["phase"][row] == "forward"
         assert "kernels without a launch" in gaps(run)
+
+
+def test_counts_and_streams_beyond_int64_are_left_out_of_the_tables(tmp_path: Path) -> None:
+    document = gpu_trace(0, 1, steps=1)
+    for event in document["traceEvents"]:
+        if event["name"].startswith("ncclDevKernel"):
+            event["args"] |= {"In msg nelems": 1 << 62, "dtype": "Float", "Group size": 1 << 70}
+        if event["name"] == "nccl:all_reduce":
+            event["args"]["Input Dims"] = [[1 << 40, 1 << 40]]
+    wait = device("Stream Wait Event", 0, BASE + 600, 5, cat="cuda_sync", wait_on_stream=1 << 70)
+    document["traceEvents"].append(wait)
+    with stepscope.read(write(tmp_path / "rank0.json", document)) as run:
+        row = run.tables(0).collectives.row(0, named=True)
+        assert (row["op"], row["bytes"], row["group_size"]) == ("all_reduce", None, None)
+        assert "wait" not in run.tables(0).edges["kind"].to_list()
+
+
+def test_calls_of_a_cpu_backend_are_paired_in_order_past_those_that_never_ended(tmp_path: Path) -> None:
+    count = 10_000
+    lost = [host("c10d::allgather_", BASE + i, 1) for i in range(count)]  # the window was cut before their workers' events
+    calls = [host("c10d::allreduce_", BASE + count + i, 1) for i in range(count)]
+    workers = [host("gloo:all_reduce", BASE + 2 * count + i, 1, "user_annotation", tid=MAIN + 5) for i in range(count)]
+    barrier = [host("c10d::barrier", BASE + 4 * count, 1), host("gloo:all_reduce", BASE + 4 * count + 5, 1, tid=MAIN + 5)]
+    document = {"distributedInfo": {"rank": 0, "world_size": 1}, "traceEvents": lost + calls + workers + barrier}
+    with stepscope.read(write(tmp_path / "rank0.json", document)) as run:
+        found = run.tables(0).collectives.select("op", us=(pl.col("end_ns") - pl.col("arrive_ns")) // 1000)
+    assert found.rows() == [("all_gather", 1)] * count + [("all_reduce", count + 1)] * count + [("barrier", 6)]

@@ -8,6 +8,7 @@ worker's event, and the two are paired in order.
 from __future__ import annotations
 
 import re
+from collections import defaultdict, deque
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Final
@@ -29,6 +30,7 @@ _CARRIED_BY: Final = {
     "all_gather": ("all_gather", "gather"),
     "barrier": ("barrier", "all_reduce"),
 }
+_BEYOND: Final = 1 << 63  # a count or a size from here on does not fit the columns and is nobody's real one
 _CLIMB: Final = 12  # operators between a launch and the c10d call around it; deeper nesting has not been seen
 
 
@@ -53,7 +55,7 @@ def device_collectives(frame: pl.DataFrame, parent: Ints, launch: Ints, operator
         op = operation(args.collective) if args and args.collective else None
         op = op or next((o for r in chain if _names_operation(names[r]) and (o := operation(names[r]))), None)
         op = op or (None if is_generic(name) else kernel_operation(name)) or "unknown"
-        size, dtype, group_size = _size(op, args, _all(source.shapes, chain), source)
+        size, dtype, group_size = _fitting(*_size(op, args, _all(source.shapes, chain), source))
         rows.append({
             "group": args.group if args else None, "seq": _whole(args.collective_seq) if args else None, "op": op, "dtype": dtype,
             "bytes": size, "group_size": group_size, "stream": stream, "arrive_ns": start, "end_ns": end, "span": row,
@@ -72,17 +74,22 @@ def host_collectives(frame: pl.DataFrame, parent: Ints, source: Source) -> tuple
     workers = list(named.filter(pl.col("name").str.contains(pattern)).iter_rows())
     pairs: list[tuple[int, int]] = []
     rows: list[dict[str, Any]] = []
-    waiting = list(calls)
+    waiting: defaultdict[str | None, deque[tuple[Any, ...]]] = defaultdict(deque)
+    for call in calls:
+        op = operation(call[1])
+        for carrier in _CARRIED_BY.get(op or "", (op,)):
+            waiting[carrier].append(call)
+    paired: set[int] = set()
     for worker in workers:
-        done = operation(worker[1])
-        call = next(
-            (c for c in waiting if c[2] <= worker[2] and done in _CARRIED_BY.get(operation(c[1]) or "", (operation(c[1]),))), None
-        )
-        if call is not None:
-            waiting.remove(call)
-            pairs.append((call[0], worker[0]))
-        rows.append(_host_row(call, worker, parent, source))
-    rows += [_host_row(call, None, parent, source) for call in waiting]
+        queue = waiting[operation(worker[1])]
+        while queue and queue[0][0] in paired:  # taken as another operation
+            queue.popleft()
+        first = queue.popleft() if queue and queue[0][2] <= worker[2] else None  # calls are in order of start
+        if first is not None:
+            paired.add(first[0])
+            pairs.append((first[0], worker[0]))
+        rows.append(_host_row(first, worker, parent, source))
+    rows += [_host_row(call, None, parent, source) for call in calls if call[0] not in paired]
     rows.sort(key=lambda r: (r["arrive_ns"], r["span"]))
     return _table(rows), pairs
 
@@ -95,7 +102,7 @@ def _host_row(call: tuple[Any, ...] | None, worker: tuple[Any, ...] | None, pare
     op = operation(head[1]) or "unknown"
     end = max(worker[3] if worker else head[3], head[2])
     shapes = _all(source.shapes, [*chain, worker[0]] if worker else chain)
-    size, dtype, group_size = _size(op, args, shapes, source)
+    size, dtype, group_size = _fitting(*_size(op, args, shapes, source))
     return {
         "group": args.group if args else None, "seq": _whole(args.collective_seq) if args else None, "op": op, "dtype": dtype,
         "bytes": size, "group_size": group_size, "stream": None, "arrive_ns": head[2], "end_ns": end,
@@ -133,7 +140,11 @@ def _all(found: dict[int, Shape], rows: list[int]) -> list[Shape]:
 def _whole(value: Value) -> int | None:
     if isinstance(value, str):
         return int(value) if re.fullmatch(r"-?[0-9]{1,18}", value) else None
-    return value if isinstance(value, int) and abs(value) < 1 << 63 else None
+    return value if isinstance(value, int) and abs(value) < _BEYOND else None
+
+
+def _fitting(size: int | None, dtype: str | None, group_size: int | None) -> tuple[int | None, str | None, int | None]:
+    return (size if size is not None and abs(size) < _BEYOND else None), dtype, group_size
 
 
 def _size(op: str, args: Args | None, shapes: list[Shape], source: Source) -> tuple[int | None, str | None, int | None]:

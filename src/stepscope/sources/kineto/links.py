@@ -99,7 +99,7 @@ def _syncs(frame: pl.DataFrame, device: pl.DataFrame) -> list[pl.DataFrame]:
 
 def _waits(frame: pl.DataFrame, launch: Ints, syncs: dict[int, Args]) -> list[pl.DataFrame]:
     """Stream waits, where the profiler recorded them: the last span of the awaited stream -> the next of the waiting one."""
-    rows = [(row, a.wait_on_stream) for row, a in syncs.items() if isinstance(a.wait_on_stream, int)]
+    rows = [(row, s) for row, a in syncs.items() if isinstance(s := a.wait_on_stream, int) and abs(s) < 1 << 63]
     if not rows:
         return []
     at = np.array([row for row, _ in rows])

@@ -15,6 +15,7 @@ import polars as pl
 
 EXACT_FLOAT_US: Final = float(1 << 43)
 MAX_US: Final = (1 << 63) // 1000 - 1
+_DIGITS: Final = len(str(MAX_US))
 NOT_A_TIME: Final = np.iinfo(np.int64).min
 
 Ns = np.ndarray[tuple[int], np.dtype[np.int64]]
@@ -68,6 +69,8 @@ def _one(value: object) -> int:
         return NOT_A_TIME
     try:
         exact = Decimal(repr(value) if isinstance(value, float) else str(value).strip())
+        if exact.is_finite() and exact.adjusted() > _DIGITS:  # 1e999999999: the integer would fill the memory
+            return MAX_US * 1000 if exact > 0 else -MAX_US * 1000
         ns = int((exact * 1000).to_integral_value())
     except (ArithmeticError, ValueError):
         return NOT_A_TIME
