@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -275,3 +276,24 @@ def test_calls_of_a_cpu_backend_are_paired_in_order_past_those_that_never_ended(
     with stepscope.read(write(tmp_path / "rank0.json", document)) as run:
         found = run.tables(0).collectives.select("op", us=(pl.col("end_ns") - pl.col("arrive_ns")) // 1000)
     assert found.rows() == [("all_gather", 1)] * count + [("all_reduce", count + 1)] * count + [("barrier", 6)]
+
+
+def test_brackets_in_the_output_are_a_name_and_no_pattern(tmp_path: Path) -> None:
+    made = write(tmp_path / "rank0.json", gpu_trace(0, 1, steps=1))
+    with import_run([made], tmp_path / "lr[1e-3].run", rules=RULES) as run:
+        assert run.ranks == [0]
+
+
+def test_a_pipe_is_refused_in_one_line(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "rank0.json")
+    with pytest.raises(BadInput, match="is a device or a pipe"):
+        stepscope.read(tmp_path / "rank0.json")
+
+
+def test_correlation_ids_past_int64_still_link(tmp_path: Path) -> None:
+    document = gpu_trace(0, 1, steps=1)
+    for event in document["traceEvents"]:
+        if "correlation" in event["args"]:
+            event["args"]["correlation"] += 1 << 63
+    with stepscope.read(write(tmp_path / "rank0.json", document)) as run:
+        assert run.tables(0).edges.filter(pl.col("kind") == "launch").height == 5

@@ -10,6 +10,7 @@ A run may come from a stranger: no link is followed out of it, sizes are bounded
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -39,7 +40,13 @@ GROUPS: Final[Schema] = {"group": pl.String, "ranks": pl.List(pl.Int64), "axis":
 def write_table(frame: pl.DataFrame, path: Path) -> None:
     """One Parquet file, zstd level 1, statistics kept so that readers can skip row groups."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    frame.write_parquet(path, compression="zstd", compression_level=COMPRESSION_LEVEL)
+    try:
+        frame.write_parquet(path, compression="zstd", compression_level=COMPRESSION_LEVEL)
+    except pl.exceptions.ComputeError as error:  # how polars tells of a full disk
+        code = re.search(r"os error (\d+)", str(error))
+        if code is None:
+            raise
+        raise OSError(int(code[1]), os.strerror(int(code[1])), str(path)) from error
 
 
 def save_rank(folder: Path, tables: RankTables) -> None:

@@ -96,8 +96,10 @@ def trace_files(paths: Sequence[Path]) -> tuple[list[Path], list[Gap]]:
     for path in paths:
         if path.is_dir():
             found.update(dict.fromkeys(_in_folder(path), False))
-        elif path.exists():
+        elif path.is_file():
             found[path] = True
+        elif path.exists():
+            raise BadInput(f"{path}: is a device or a pipe, and traces are read more than once; save it to a file first")
         elif glob.has_magic(str(path)) and (matches := sorted(glob.glob(str(path), recursive=True))):  # noqa: PTH207 - absolute patterns too
             inside, _ = trace_files([Path(m) for m in matches])
             found.update(dict.fromkeys(inside, False))

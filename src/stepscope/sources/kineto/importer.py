@@ -128,7 +128,7 @@ def _refuse_overlap(rank: int, own: list[Part]) -> None:
 def _join(rank: int, own: list[Part], folder: Path, collectives: list[pl.DataFrame], signals: list[pl.DataFrame]) -> RankInfo:
     """Puts one rank's tables in place; several windows become one table with running ids."""
     stage = folder / "parts"
-    tables = {t: [pl.read_parquet(stage / f"{p.name}.{t}.parquet") for p in own] for t in ("collectives", "signals")}
+    tables = {t: [pl.read_parquet(stage / f"{p.name}.{t}.parquet", glob=False) for p in own] for t in ("collectives", "signals")}
     shifts = [0]
     if len(own) == 1:
         for table in ("spans", "edges", "attribution"):
@@ -137,7 +137,7 @@ def _join(rank: int, own: list[Part], folder: Path, collectives: list[pl.DataFra
             (stage / f"{own[0].name}.{table}.parquet").rename(target)
     else:
         for table, ids in (("spans", ("id", "parent")), ("edges", ("source", "target")), ("attribution", ("id",))):
-            frames = [pl.read_parquet(stage / f"{p.name}.{table}.parquet") for p in own]
+            frames = [pl.read_parquet(stage / f"{p.name}.{table}.parquet", glob=False) for p in own]
             if table == "spans":
                 shifts = [sum(f.height for f in frames[:i]) for i in range(len(frames))]
             moved = [f.with_columns(pl.col(c) + shift for c in ids) for f, shift in zip(frames, shifts, strict=True)]

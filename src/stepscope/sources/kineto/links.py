@@ -52,8 +52,8 @@ def link(frame: pl.DataFrame, parent: Ints, syncs: dict[int, Args]) -> Links:
 
 
 def _by(hosts: pl.DataFrame, device: pl.DataFrame, key: str) -> Ints:
-    """For each device row the first host row with the same key, -1 where there is none. 0 is no id."""
-    first = hosts.filter(pl.col(key) > 0).unique(key, keep="first", maintain_order=True).select(key, host="id")
+    """For each device row the first host row with the same key, -1 where there is none. 0 and -1 are no id."""
+    first = hosts.filter(~pl.col(key).is_in([0, -1])).unique(key, keep="first", maintain_order=True).select(key, host="id")
     joined = device.select("id", key).join(first, on=key, how="left", maintain_order="left")
     return joined["host"].fill_null(-1).to_numpy().astype(np.int64)
 

@@ -59,7 +59,10 @@ def run(work: list[Job], count: int, progress: Progress | None) -> list[Result]:
             return Result(
                 error=f"{job.path}: the process reading it died (exit {process.wait()}; out of memory?); read fewer files at once"
             )
-        return msgspec.json.decode(answer, type=Result)
+        result = msgspec.json.decode(answer, type=Result)
+        if result.errno is not None:
+            raise OSError(result.errno, result.error or "cannot be written", result.written or job.folder)
+        return result
 
     pool = ThreadPoolExecutor(count)
     try:

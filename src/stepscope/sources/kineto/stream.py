@@ -66,8 +66,10 @@ class TraceStream:
             if self.inflated > FREE_BYTES and self.inflated > MAX_RATIO * packed:
                 raise BadInput(f"{self.path}: unpacks to over {MAX_RATIO} times its size; not a profiler trace")
             if engine.eof:
-                pending = engine.unused_data or file.read(BLOCK)
-                packed += len(pending)
+                pending = engine.unused_data
+                if not pending:
+                    pending = file.read(BLOCK)
+                    packed += len(pending)
                 if not pending.startswith(GZIP_MAGIC):
                     return  # padding or signature after the last member
                 engine = isal_zlib.decompressobj(wbits=31)

@@ -48,6 +48,8 @@ class Result(msgspec.Struct):
 
     parts: list[Part] = []
     error: str | None = None
+    errno: int | None = None  # the output could not be written: that ends the whole import
+    written: str | None = None
 
 
 def do(job: Job) -> Result:
@@ -84,7 +86,7 @@ def main() -> None:
         try:
             result = do(msgspec.json.decode(line, type=Job))
         except OSError as error:
-            result = Result(error=f"{error.filename or 'output'}: {error.strerror}; nothing was imported")
+            result = Result(errno=error.errno or 0, error=error.strerror, written=error.filename)
         except Exception as error:  # a bug of ours must still name the file it happened on
             raise BadInput(f"{line[:200]!r}: {type(error).__name__}: {error}") from error
         sys.stdout.buffer.write(msgspec.json.encode(result) + b"\n")
