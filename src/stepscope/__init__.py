@@ -19,14 +19,16 @@ if TYPE_CHECKING:
     from stepscope.model.breakdown import Breakdown
     from stepscope.model.compare import Comparison
     from stepscope.model.errors import StepscopeError
+    from stepscope.model.hops import Hops
     from stepscope.model.run import Run
 
 __version__ = "0.1.0"
-__all__ = ["Breakdown", "Comparison", "Run", "StepscopeError", "__version__", "breakdown", "compare", "read"]
+__all__ = ["Breakdown", "Comparison", "Hops", "Run", "StepscopeError", "__version__", "breakdown", "compare", "hops", "read"]
 
 _TYPES = {
     "Breakdown": "stepscope.model.breakdown",
     "Comparison": "stepscope.model.compare",
+    "Hops": "stepscope.model.hops",
     "Run": "stepscope.model.run",
     "StepscopeError": "stepscope.model.errors",
 }
@@ -75,6 +77,17 @@ def compare(base: Run, run: Run, tokens_per_step: int | tuple[int, int] | None =
 
     tokens = tokens_per_step if isinstance(tokens_per_step, tuple) else (tokens_per_step, tokens_per_step)
     return find(base, run, tokens=tokens)
+
+
+def hops(run: Run, step: int | None = None, unit: str | None = None, rank: int | None = None, whole_step: bool = False) -> Hops:
+    """One step of one rank, hop by hop: from, to, layer, bytes, time, what is exposed; times in integer ns.
+
+    By default the lowest rank, its last complete step and the middle unit; `whole_step` takes all units together. Raises
+    StepscopeError for a rank, step or unit that is not there.
+    """
+    from stepscope.analysis.hops import hops as find
+
+    return find(run, step=step, unit=unit, rank=rank, whole_step=whole_step)
 
 
 def __getattr__(name: str) -> Any:

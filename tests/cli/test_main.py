@@ -93,7 +93,7 @@ def test_help_lists_the_verbs_in_order_each_on_one_line(call: Call) -> None:
     assert (
         [verb for verb, _ in listed]
         == list(VERBS)
-        == ["doctor", "import", "show", "breakdown", "compare", "export", "demo", "completion"]
+        == ["doctor", "import", "show", "breakdown", "hops", "compare", "export", "demo", "completion"]
     )
     assert not any(words.endswith("...") for _, words in listed)
 

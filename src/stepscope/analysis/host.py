@@ -32,7 +32,7 @@ def account(spans: SpanColumns, collectives: CollectiveColumns, main_thread: int
     mine = spans.is_host & (spans.thread == thread)
     counted = mine & (spans.part != NONE)
     work = Timeline.innermost(spans.start[counted], spans.end[counted], spans.part[counted])
-    calls = _calls(spans, collectives, thread)
+    calls = calls_on(spans, collectives, thread)
     standing = (_working(spans, collectives, mine) | calls.instants()).gaps(start_ns, end_ns)
     waits = _waits(collectives, standing)
     background = Timeline.uniform(Intervals.empty().gaps(start_ns, end_ns), PART["host_bound"])
@@ -47,7 +47,7 @@ def account(spans: SpanColumns, collectives: CollectiveColumns, main_thread: int
     )
 
 
-def _calls(spans: SpanColumns, collectives: CollectiveColumns, thread: int) -> Timeline:
+def calls_on(spans: SpanColumns, collectives: CollectiveColumns, thread: int) -> Timeline:
     """The calls of collectives on this thread, labelled with the collective's place."""
     places = np.flatnonzero(~collectives.on_device & (collectives.span != NONE))
     calls = collectives.span[places]

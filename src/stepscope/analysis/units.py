@@ -80,5 +80,9 @@ def _mean(total: int, count: int) -> int:
 
 def _order(key: Key) -> tuple[int, list[tuple[int, str]]]:
     unit, pass_ = key
-    pieces = [(int(piece), "") if piece.isdecimal() else (-1, piece) for piece in re.split(r"(\d+)", unit)]
-    return (words.PASSES.index(pass_) if pass_ in words.PASSES else len(words.PASSES)), pieces
+    return (words.PASSES.index(pass_) if pass_ in words.PASSES else len(words.PASSES)), unit_order(unit)
+
+
+def unit_order(unit: str) -> list[tuple[int, str]]:
+    """Sorts units by their numbers: `layers.2` before `layers.10`."""
+    return [(int(piece), "") if piece.isdecimal() else (-1, piece) for piece in re.split(r"(\d+)", unit)]

@@ -1,4 +1,4 @@
-"""How an answer leaves: text for a screen, JSON, CSV or Markdown, to stdout or to a file."""
+"""How an answer leaves: text for a screen, JSON, CSV, Markdown or a diagram, to stdout or to a file."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ class Answer:
     blocks: Callable[[], Iterable[Block]]
     document: Callable[[], dict[str, Any]]
     csv: Callable[[], str] = str
+    mermaid: Callable[[], str] = str
 
 
 @dataclass(frozen=True, slots=True)
 class Presenting:
-    """The shape (text, json, csv, markdown), the place, and the colour that the user wants."""
+    """The shape (text, json, csv, markdown, mermaid), the place, and the colour that the user wants."""
 
     format: str
     output: Output
@@ -45,6 +46,8 @@ class Presenting:
             return json.encode(answer.document(), indent=self.output.to_terminal)
         if self.format == "csv":
             return answer.csv()
+        if self.format == "mermaid":
+            return answer.mermaid()
         if self.format == "markdown":
             from stepscope.show import markdown
 

@@ -16,6 +16,7 @@ VERBS: Final = {
     "import": "import_",
     "show": "show",
     "breakdown": "breakdown",
+    "hops": "hops",
     "compare": "compare",
     "export": "export",
     "demo": "demo",
@@ -77,6 +78,7 @@ def stepscope() -> None:
       stepscope demo                          two small runs, one of them with a slow rank
       stepscope doctor traces/                what can these traces answer?
       stepscope breakdown traces/             where did the step go?
+      stepscope hops traces/                  one step, hop by hop
       stepscope import traces/ -o fri.run     read once, ask often
       stepscope compare mon.run fri.run       what grew?
     """

@@ -1,4 +1,4 @@
-"""Makes names from strangers harmless where they are shown: terminals, CSV, Markdown, HTML, JSON inside HTML.
+"""Makes names from strangers harmless where they are shown: terminals, CSV, Markdown, Mermaid, HTML, JSON inside HTML.
 
 Names come from traces, dumps and file systems. What is dropped: control characters (C0, C1), whole escape sequences, bidi and
 other invisible format characters, private-use and unassigned code points, lone surrogates. Text is never read as markup.
@@ -22,6 +22,7 @@ _FORMULA = re.compile(r"^[\s'\"]*[=+\-@|%\uff1d\uff0b\uff0d\uff20]")
 _NUMBER = re.compile(r"^[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?$")
 _MARKDOWN = re.compile(r"[\\`*\[\]<>&|~#$@]|(?<![^\W_])_|_(?![^\W_])|(?<=:)/|(?<=www)\.", re.ASCII | re.IGNORECASE)
 _MARKDOWN_BLOCK = re.compile(r"^(\s*)([-+=])(?![\d.])|^(\s*\d{1,9})([.)])(?=\s|$)")
+_MERMAID = re.compile(r"\bend\b|[^\w .,:()/+*=-]", re.IGNORECASE)
 _JSON_HIDDEN = re.compile(
     "[\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]"
 )
@@ -63,6 +64,11 @@ def markdown(text: str) -> str:
     """Inline Markdown that shows the text as it is: no emphasis, link, image, table cell, mention or HTML."""
     inline = _MARKDOWN.sub(lambda m: f"&#{ord(m[0])};" if m[0] in "<>&@/." else f"\\{m[0]}", terminal(text))
     return _MARKDOWN_BLOCK.sub(lambda m: f"{m[1] or m[3] or ''}\\{m[2] or m[4]}", inline)
+
+
+def mermaid(text: str) -> str:
+    """Text of a Mermaid diagram: letters, digits and plain marks stay; all else is an entity, and so is what begins a keyword."""
+    return _MERMAID.sub(lambda m: f"#{ord(m[0][0])};{m[0][1:]}", terminal(text))
 
 
 def html_text(text: str) -> str:
