@@ -1,0 +1,351 @@
+"""How long does a collective of these groups take on this cluster, and which link holds it back?
+
+t = overhead + latency + sqrt(fill * transfer) + transfer: the latency is NCCL's for the algorithm it takes, the transfer what its
+tables promise or what the narrowest link allows, whichever is slower, the rest a ramp fitted to measurements, one for each class
+of network. Bytes are nccl-tests' size (all-gather: what is gathered, reduce-scatter: what goes in). ns and bytes.
+Not known: how other communicators share the links (see `shares`), and reduce-scatter's accuracy, which hardly anybody measures.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepscope.catalog.gpu import Gpu
+from stepscope.catalog.nccl import NcclTables, Ramp, generation_of, nccl_tables
+from stepscope.catalog.system import System
+from stepscope.model.cluster import Cluster
+from stepscope.model.errors import UsageMistake
+from stepscope.simulator.nccl.groups import Groups, Ints, Member, member
+from stepscope.simulator.nccl.loads import Loads, Machine, Pattern
+from stepscope.simulator.nccl.settings import NcclSettings
+from stepscope.simulator.nccl.transport import Transport
+from stepscope.simulator.nccl.tuning import Candidate, Op, Shape, bus_factor, candidates, choose, steps
+
+Floats = NDArray[np.float64]
+OPS: Final = ("all_gather", "reduce_scatter", "all_reduce", "broadcast", "all_to_all", "send_recv")
+FREE: Final = NcclSettings()
+INFINIBAND: Final = Transport()
+_SIZES: Final = 2.0 ** np.arange(3, 43, 0.25)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Timing:
+    """Of every group, [n_groups]: `ns`, of that `latency_ns` which no bandwidth changes, `busbw_bytes_per_s`.
+
+    `kind` [n_groups] says which of the distinct groups each is; `bottleneck` names for each kind the link or place that holds it
+    back, None where it is NCCL itself. Bytes are what a rank's NVLink and one NIC send, the most loaded of the first kind.
+    """
+
+    ns: Floats
+    latency_ns: Floats
+    busbw_bytes_per_s: Floats
+    algorithm: str
+    protocol: str
+    channels: int
+    kind: Ints
+    bottleneck: tuple[str | None, ...]
+    scale_up_bytes: float
+    nic_bytes: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Laid:
+    """A pattern laid for all kinds of groups: seconds per byte [kinds], where, and the most loaded NVLink and NIC."""
+
+    seconds: Floats
+    where: tuple[str, ...]
+    scale_up: float
+    nic: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """Of one operation of some groups: what NCCL takes from which size on, and a floor so that more bytes never take less."""
+
+    starts: Floats
+    taken: tuple[Candidate, ...]
+    laid: tuple[_Laid, ...]
+    floors: tuple[Floats, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Kinds:
+    """Groups that lie alike are one kind: a member of each, which nodes to look at, and the kind of every group."""
+
+    members: tuple[Member, ...]
+    looked_at: tuple[tuple[int, ...], ...]
+    kind: Ints
+
+
+class Collectives:
+    """Times of collectives on one cluster; asked again, it remembers. `ranks` is the job's world, by default all of it."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        gpu: Gpu,
+        settings: NcclSettings = FREE,
+        ranks: int | None = None,
+        transport: Transport = INFINIBAND,
+        tables: NcclTables | None = None,
+    ) -> None:
+        self.cluster, self.gpu, self.settings, self.transport = cluster, gpu, settings, transport
+        self.ranks = cluster.world_size if ranks is None else ranks
+        self.tables = tables or nccl_tables()
+        socket = settings.network == "socket" or transport.ramp_class == "socket"
+        across = self.tables.ramp["socket" if socket else transport.ramp_class]
+        self._machine = Machine(cluster, settings, transport, self.tables, across, socket)
+        self._odd = _odd_nodes(cluster, settings)
+        self._kinds: dict[Groups, _Kinds] = {}
+        self._laid: dict[tuple[Groups, Pattern], _Laid] = {}
+        self._plans: dict[tuple[str, Groups], _Plan] = {}
+        self._times: dict[tuple[str, int, Groups], Timing] = {}
+
+    @classmethod
+    def of(cls, system: System, cluster: Cluster, settings: NcclSettings = FREE, ranks: int | None = None) -> Collectives:
+        """For a system of the catalog and a cluster made of it, a sick one perhaps."""
+        return cls(cluster, system.the_gpu, settings, ranks, Transport.of(system))
+
+    def time(self, op: str, nbytes: int, groups: Groups) -> Timing:
+        """Time of one operation in every group when nothing else uses the links. UsageMistake for an unknown operation."""
+        key = (op, nbytes, groups)
+        found = self._times.get(key)
+        if found is None:
+            found = self._times[key] = self._time(op, nbytes, groups)
+        return found
+
+    def link_bytes(self, op: str, nbytes: int, groups: Groups) -> dict[str, float]:
+        """Payload bytes on every link, all groups together, each edge once: for small worlds and tests."""
+        candidate = self._plan(op, groups)
+        at = int(np.searchsorted(candidate.starts, max(nbytes, 1), side="right")) - 1
+        pattern, times = _pattern(op, candidate.taken[at]), _times(op, candidate.taken[at], groups.size)
+        total: dict[str, float] = {}
+        for g in range(groups.count):
+            whole = self._machine.whole(member(groups, g, self.cluster.gpus_per_node), pattern)
+            for name, (_, share) in whole.links.items():
+                total[name] = total.get(name, 0.0) + share * times * nbytes
+        return total
+
+    def shares(self, a: Groups, b: Groups, op_a: str = "all_gather", op_b: str = "all_gather") -> float:
+        """How much of the narrowest place of rank 0's group in `a` its group in `b` also wants: 1 the same place, 0 none.
+
+        Both at large sizes. A place's want is its time relative to that of the group's narrowest place.
+        """
+        mine, theirs = self._wants(op_a, a), self._wants(op_b, b)
+        return max((min(want, theirs[name]) for name, want in mine.items() if name in theirs), default=0.0)
+
+    def links_used(self, op: str, groups: Groups) -> dict[str, float]:
+        """Places that the group of rank 0 uses on its first node, with the share of its time each is busy, in 0..1."""
+        return self._wants(op, groups)
+
+    def _wants(self, op: str, groups: Groups) -> dict[str, float]:
+        plan = self._plan(op, groups)
+        candidate = plan.taken[-1]
+        first = int(groups.group_of_ranks()[0]) if groups.listed else 0
+        machine, pattern = self._machine, _pattern(op, candidate)
+        loads = machine.at_node(member(groups, max(first, 0), self.cluster.gpus_per_node), 0, pattern)
+        times = _times(op, candidate, groups.size)
+        spent = {name: share * times / machine.capacity(link) for name, (link, share) in loads.links.items()}
+        spent.update({name: seconds * times for name, seconds in loads.limits.items()})
+        most = max(max(spent.values(), default=0.0), 1e-30)
+        return {name: seconds / most for name, seconds in spent.items()}
+
+    def _time(self, op: str, nbytes: int, groups: Groups) -> Timing:
+        if nbytes < 0:
+            raise UsageMistake(f"{op} of {nbytes} bytes: give 0 bytes or more")
+        kinds = self._kinds_of(groups)
+        if groups.size == 1 or nbytes == 0:
+            zero = np.zeros(groups.count)
+            return Timing(zero, zero, zero, "none", "none", 0, kinds.kind, (None,) * len(kinds.members), 0.0, 0.0)
+        plan = self._plan(op, groups)
+        at = int(np.searchsorted(plan.starts, nbytes, side="right")) - 1
+        taken, laid = plan.taken[at], plan.laid[at]
+        fixed, whole = self._clock(op, taken, laid, groups, nbytes)
+        ns = np.maximum(whole, plan.floors[at])[kinds.kind]
+        own = 1 / taken.bytes_per_s
+        held = tuple(
+            where if s * _wire(taken, self.tables) * _times(op, taken, groups.size) > own else None
+            for s, where in zip(laid.seconds, laid.where, strict=True)
+        )
+        sent = nbytes * _times(op, taken, groups.size)
+        return Timing(
+            ns,
+            np.full(groups.count, fixed),
+            bus_factor(cast(Op, op), groups.size) * nbytes / ns * 1e9,
+            taken.algorithm,
+            taken.protocol,
+            taken.channels,
+            kinds.kind,
+            held,
+            laid.scale_up * sent,
+            laid.nic * sent,
+        )
+
+    def _clock(self, op: str, taken: Candidate, laid: _Laid, groups: Groups, nbytes: float) -> tuple[float, Floats]:
+        """ns without any transfer, and in all [kinds]."""
+        ramp = self._ramp(groups)
+        links = laid.seconds * _wire(taken, self.tables) * _times(op, taken, groups.size)
+        transfer = np.maximum(links, 1 / taken.bytes_per_s) * nbytes * 1e9
+        fixed = ramp.overhead_us * 1e3 + ramp.latency_times * taken.latency_ns
+        return fixed, fixed + np.sqrt(ramp.fill_us * 1e3 * transfer) + transfer
+
+    def _ramp(self, groups: Groups) -> Ramp:
+        inside = len(self._kinds_of(groups).members[0].nodes) == 1
+        return self.tables.ramp["nvlink"] if inside else self._machine.across
+
+    def _plan(self, op: str, groups: Groups) -> _Plan:
+        key = (op, groups)
+        found = self._plans.get(key)
+        if found is None:
+            found = self._plans[key] = self._planned(op, groups)
+        return found
+
+    def _planned(self, op: str, groups: Groups) -> _Plan:
+        if op not in OPS:
+            raise UsageMistake(f"{op}: no such collective; known: {', '.join(OPS)}")
+        shape = self._shape(groups)
+        found = candidates(cast(Op, op), shape, self.tables, self.settings)
+        best = choose(found, shape, self.tables, _SIZES)
+        first = [0, *(np.flatnonzero(np.diff(best)) + 1).tolist()]
+        taken = tuple(found[int(best[i])] for i in first)
+        laid = tuple(self._lay(groups, _pattern(op, c)) for c in taken)
+        starts = np.asarray([0.0, *_SIZES[first[1:]]])
+        floor = np.zeros(len(laid[0].seconds))
+        floors = [floor]
+        for i, end in enumerate(starts[1:]):
+            floor = np.maximum(floor, self._clock(op, taken[i], laid[i], groups, float(end))[1])
+            floors.append(floor)
+        return _Plan(starts, taken, laid, tuple(floors))
+
+    def _shape(self, groups: Groups) -> Shape:
+        one = self._kinds_of(groups).members[0]
+        node, port = self.cluster.node, self.gpu.scale_up
+        kind = "none" if not self.settings.p2p and not self.settings.p2p_on else node.scale_up.kind
+        if kind == "none":
+            inside = node.pcie_bytes_per_s / 1e9 * (self.tables.usable.host_copy if not self.settings.p2p else 1.0)
+        else:
+            inside = (0.0 if port is None else port.gbps) * self.tables.usable.scale_up
+        nics = len(self._machine.nics(one, 0)) if len(one.nodes) > 1 else 0
+        return Shape(
+            ranks=groups.size,
+            nodes=len(one.nodes),
+            per_node=one.per_node,
+            nics=nics,
+            nic_gbps=node.nic_bytes_per_s / 1e9,
+            scale_up=kind,
+            scale_up_gbps=inside or None,
+            generation=generation_of(self.gpu.arch),
+            processor=self.transport.processor,
+        )
+
+    def _lay(self, groups: Groups, pattern: Pattern) -> _Laid:
+        key = (groups, pattern)
+        found = self._laid.get(key)
+        if found is not None:
+            return found
+        seconds, where, up, nic = [], [], 0.0, 0.0
+        for k, (one, looked) in enumerate(zip(*self._laid_out(groups), strict=True)):
+            worst = (0.0, "")
+            for i in looked:
+                loads = self._machine.at_node(one, i, pattern)
+                worst = max(worst, self._machine.worst(loads))
+                if k == 0:
+                    up, nic = max(up, _most(loads, "scale_up")), max(nic, _most(loads, "cable"))
+            seconds.append(worst[0])
+            where.append(worst[1])
+        self._laid[key] = found = _Laid(np.asarray(seconds), tuple(where), up, nic)
+        return found
+
+    def _laid_out(self, groups: Groups) -> tuple[tuple[Member, ...], tuple[tuple[int, ...], ...]]:
+        kinds = self._kinds_of(groups)
+        return kinds.members, kinds.looked_at
+
+    def _kinds_of(self, groups: Groups) -> _Kinds:
+        found = self._kinds.get(groups)
+        if found is None:
+            if groups.world > self.cluster.world_size:
+                has = f"{self.cluster.name} with {self.cluster.nodes} nodes has {self.cluster.world_size} GPUs"
+                raise UsageMistake(f"groups over {groups.world} ranks: {has}; take more nodes")
+            found = self._kinds[groups] = _kinds(groups, self.cluster, self._odd)
+        return found
+
+
+def _kinds(groups: Groups, cluster: Cluster, odd: frozenset[int]) -> _Kinds:
+    """Regular groups on healthy nodes differ by their GPUs and by whether they leave their pod; those on odd ones one by one."""
+    per, count = cluster.gpus_per_node, groups.count
+    if groups.listed:
+        members = tuple(member(groups, g, per) for g in range(count))
+        return _Kinds(members, tuple(tuple(range(len(m.nodes))) for m in members), np.arange(count))
+    index = np.arange(count, dtype=np.int64)
+    span = groups.size * groups.stride
+    start = index // groups.stride * span + index % groups.stride
+    pod = cluster.fabric.nodes_per_leaf
+    crosses = start // per // pod != (start + span - groups.stride) // per // pod
+    alike = start % per if span <= per or groups.stride % per == 0 or (per % groups.stride == 0 and span % per == 0) else index
+    key = alike * 2 + crosses
+    if odd:
+        nodes = np.fromiter(odd, np.int64)
+        ranks = (nodes[:, None] * per + np.arange(per)).ravel()
+        sick = groups.groups_of(ranks)
+        key[sick] = key.max() + 1 + np.arange(len(sick))
+    _, first, kind = np.unique(key, return_index=True, return_inverse=True)
+    members = tuple(member(groups, int(g), per) for g in first)
+    return _Kinds(members, tuple(_looked_at(m, odd, pod) for m in members), kind.astype(np.int64))
+
+
+def _looked_at(one: Member, odd: frozenset[int], pod: int) -> tuple[int, ...]:
+    """Positions of the nodes that may differ: the ends, the middle, those beside a pod's border, those that are odd."""
+    n = len(one.nodes)
+    if n <= 4:
+        return tuple(range(n))
+    wanted = {0, 1, n // 2, n - 2, n - 1}
+    borders = np.flatnonzero(np.diff(one.nodes // pod))
+    wanted.update(borders[:2].tolist(), (borders[:2] + 1).tolist())
+    if odd:
+        wanted.update(np.flatnonzero(np.isin(one.nodes, np.fromiter(odd, np.int64))).tolist())
+    return tuple(sorted(wanted))
+
+
+def _odd_nodes(cluster: Cluster, settings: NcclSettings) -> frozenset[int]:
+    """Nodes that are wired or set otherwise, or whose leaf has an odd link."""
+    found = {*cluster.odd_nodes, *settings.odd_nodes}
+    fabric = cluster.fabric
+    for link in cluster.odd_links.values():
+        if link.kind == "storage":
+            continue
+        for end in (link.src, link.dst):
+            if end.startswith("node"):
+                found.add(int(end.removeprefix("node").split("/")[0]))
+            elif end.startswith("leaf") and link.kind == "spine":
+                pod = int(end.removeprefix("leaf")) // (fabric.rails if fabric.kind == "rail-optimised" else 1)
+                found.update(range(pod * fabric.nodes_per_leaf, min((pod + 1) * fabric.nodes_per_leaf, cluster.nodes)))
+    return frozenset(found)
+
+
+def _pattern(op: str, taken: Candidate) -> Pattern:
+    """How the bytes of an operation run."""
+    if taken.algorithm == "p2p":
+        return "all_to_all" if op == "all_to_all" else "send_recv"
+    return "ring" if taken.algorithm == "pat" else cast(Pattern, taken.algorithm)
+
+
+def _times(op: str, taken: Candidate, ranks: int) -> float:
+    """What a pattern's loads, laid for one byte an edge, are multiplied with."""
+    if taken.algorithm in ("ring", "pat"):
+        return steps(cast(Op, op), ranks)
+    return 1.0
+
+
+def _wire(taken: Candidate, tables: NcclTables) -> float:
+    found: float = getattr(tables.wire, taken.protocol.lower())
+    return found
+
+
+def _most(loads: Loads, kind: str) -> float:
+    """Most bytes that a link of that kind carries out of a node or a GPU."""
+    return max((s for link, s in loads.links.values() if link.kind == kind and not math.isnan(s)), default=0.0)
