@@ -64,7 +64,7 @@ class Mesh(msgspec.Struct, frozen=True):
 
 def mesh_of(plan: Plan) -> Mesh:
     """The mesh that a plan lays over its ranks; axes of one rank are left out, but for the data axis."""
-    data = [(plan.strategy, plan.data_ranks)] if plan.strategy in ("ddp", "zero1") else []
+    data: list[tuple[str, int]] = [(plan.strategy, plan.data_ranks)] if plan.strategy in ("ddp", "zero1") else []
     if not data:
         data = [("replicate", plan.replicate), ("fsdp", plan.shard)]
     sizes = [("pp", plan.pp), *data, ("cp", plan.cp), ("tp", plan.tp)]

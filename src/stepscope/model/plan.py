@@ -171,7 +171,7 @@ def _reshard(key: str, value: str) -> int:
 
 
 _KEYS: Final[dict[str, tuple[str, Callable[[str, str], Any]]]] = {
-    **{name: ("strategy", _sizes) for name in STRATEGIES},
+    **dict.fromkeys(STRATEGIES, ("strategy", _sizes)),
     **{name: (name, _count) for name in ("tp", "pp", "cp", "ep", "mbs", "ga", "seq")},
     "ac": ("ac", _choice(*CHECKPOINTING)),
     "precision": ("precision", _choice(*PRECISIONS)),

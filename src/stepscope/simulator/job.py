@@ -1,0 +1,66 @@
+"""What is simulated: a workload on a cluster with its software. A fault is another job, for as long as it lasts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from stepscope.catalog.efficiency import Efficiency, efficiency_of
+from stepscope.catalog.gpu import Gpu
+from stepscope.catalog.stack import Stack
+from stepscope.catalog.system import System
+from stepscope.model.cluster import Cluster
+from stepscope.model.errors import UsageMistake
+from stepscope.model.mesh import Mesh, mesh_of
+from stepscope.model.workload import Workload
+from stepscope.simulator.conditions import Conditions
+from stepscope.simulator.nccl.settings import NcclSettings
+from stepscope.simulator.nccl.transport import Transport
+
+
+@dataclass(frozen=True)
+class Job:
+    """One job. `conditions` is how its ranks depart from healthy ones, `nccl` what its environment forces."""
+
+    workload: Workload
+    cluster: Cluster
+    gpu: Gpu
+    stack: Stack
+    efficiency: Efficiency
+    transport: Transport
+    nccl: NcclSettings = field(default_factory=NcclSettings)
+    conditions: Conditions = field(default_factory=Conditions)
+
+    @property
+    def ranks(self) -> int:
+        """Ranks in all."""
+        return self.workload.plan.world_size
+
+    @property
+    def mesh(self) -> Mesh:
+        """How the ranks share state."""
+        return mesh_of(self.workload.plan)
+
+
+def job_on(system: System, workload: Workload, stack: Stack) -> Job:
+    """A healthy job on as many nodes of a system as its ranks fill. UsageMistake for a plan that model or system cannot have."""
+    check(workload)
+    nodes = system.nodes_for(workload.plan.world_size)
+    gpu = system.the_gpu
+    return Job(workload, system.cluster(nodes), gpu, stack, efficiency_of(gpu), Transport.of(system))
+
+
+def check(workload: Workload) -> None:
+    """UsageMistake, naming the number, for a plan that its model cannot have."""
+    plan, shape, name = workload.plan, workload.shape, workload.model
+    for key in ("pp", "cp"):
+        if getattr(plan, key) > 1:
+            raise UsageMistake(f"plan: {key}={getattr(plan, key)}: the simulator knows no {key} yet; leave it out")
+    if plan.ep > 1:
+        raise UsageMistake(f"plan: ep={plan.ep}: {name} is dense and has no experts; leave ep out")
+    for noun, size in (("heads", shape.heads), ("ffn", shape.ffn)):
+        if size % plan.tp:
+            raise UsageMistake(f"plan: tp={plan.tp} does not divide the {size} {noun} of {name}; take a divisor of {size}")
+    if workload.seq % plan.tp:
+        raise UsageMistake(f"plan: tp={plan.tp} does not divide seq={workload.seq}; take a multiple of {plan.tp}")
+    if plan.layers_per_unit > shape.layers:
+        raise UsageMistake(f"plan: unit={plan.layers_per_unit}: {name} has {shape.layers} layers; take at most those")

@@ -1,0 +1,104 @@
+"""How long will a step take, without noise, and where does it go? One rank stands for all where all are alike. Times in ns."""
+
+from __future__ import annotations
+
+import msgspec
+
+from stepscope.catalog.stack import Stack, load_stack
+from stepscope.catalog.system import System
+from stepscope.model.cluster import Cluster
+from stepscope.model.prediction import Prediction
+from stepscope.model.words import PARTS
+from stepscope.model.workload import Workload
+from stepscope.simulator.account import exposed_ns, parts_ns
+from stepscope.simulator.job import Job, check, job_on
+from stepscope.simulator.memory import memory_of
+from stepscope.simulator.simulation import Simulation, Step, step_ns
+
+LONGEST = 3  # micro-batches that are simulated; further ones repeat the last
+
+
+def predict(job: Job) -> Prediction:
+    """The step of a healthy job, or of one whose faults are alike on all its ranks; of several kinds of ranks see `simulate`."""
+    many = job.workload.plan.ga
+    if many <= LONGEST:
+        return _prediction(job, _last(job))
+    parts = [_parts(_with_accumulation(job, n)) for n in (LONGEST - 1, LONGEST)]
+    more = {part: parts[1][part] - parts[0][part] for part in PARTS}
+    total = {part: max(parts[1][part] + (many - LONGEST) * more[part], 0) for part in PARTS}
+    return summary(job, total)
+
+
+def predictor(system: System, stack: Stack | None = None) -> Predictor:
+    """Something that predicts steps on clusters of that system: what planner, diagnosis and lab are handed."""
+    return Predictor(system, load_stack() if stack is None else stack)
+
+
+class Predictor:
+    """Implements `model.prediction.PredictStep` for one system and one software stack."""
+
+    def __init__(self, system: System, stack: Stack) -> None:
+        self.system, self.stack = system, stack
+
+    def __call__(self, workload: Workload, cluster: Cluster | None = None) -> Prediction:
+        """The step of a workload on a cluster of the system (by default as many nodes as it needs). UsageMistake for a plan
+        that cannot be."""
+        check(workload)
+        job = job_on(self.system, workload, self.stack)
+        return predict(job if cluster is None else _on(job, cluster))
+
+
+def summary(job: Job, parts: dict[str, int], duration_ns: int | None = None) -> Prediction:
+    """A prediction from the parts of a step."""
+    took = sum(parts.values()) if duration_ns is None else duration_ns
+    tokens, ranks = job.workload.tokens, job.ranks
+    rate = tokens / took * 1e9 / ranks if took else 0.0
+    memory = memory_of(job)
+    return Prediction(
+        step_ns=took,
+        parts_ns=parts,
+        exposed_ns=exposed_ns(parts),
+        tokens=tokens,
+        tokens_per_s_per_gpu=rate,
+        mfu=mfu(job, rate),
+        memory_bytes=memory,
+        capacity_bytes=job.gpu.memory_bytes,
+    )
+
+
+def mfu(job: Job, tokens_per_s_per_gpu: float) -> dict[str, float | None]:
+    """Share of the GPU's peak that the model's FLOPs make up, by convention."""
+    from stepscope.simulator.kernels.flops import CONVENTIONS, model_flops
+
+    precision = job.workload.plan.precision
+    peak = job.gpu.peak_flops("bf16" if precision.startswith("fp8") else precision)  # type: ignore[arg-type]  # a word of PRECISIONS
+    shape, seq = job.workload.shape, job.workload.seq
+    return {n: (tokens_per_s_per_gpu * model_flops(shape, seq, n) / peak if peak else None) for n in CONVENTIONS}
+
+
+def _prediction(job: Job, step: Step) -> Prediction:
+    parts = parts_ns(step.prepared.work, step.times)
+    return summary(job, parts, round(float(step_ns(step)[0])))
+
+
+def _parts(job: Job) -> dict[str, int]:
+    step = _last(job)
+    return parts_ns(step.prepared.work, step.times)
+
+
+def _last(job: Job) -> Step:
+    return list(Simulation(lambda _: job, width=1).steps(1))[-1]
+
+
+def _with_accumulation(job: Job, many: int) -> Job:
+    from dataclasses import replace
+
+    workload = job.workload
+    plan = msgspec.structs.replace(workload.plan, ga=many)
+    return replace(job, workload=msgspec.structs.replace(workload, plan=plan))
+
+
+def _on(job: Job, cluster: Cluster) -> Job:
+    from dataclasses import replace
+
+    return replace(job, cluster=cluster)

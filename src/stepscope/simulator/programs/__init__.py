@@ -1,0 +1,1 @@
+"""What each framework issues in one step, as programs."""

@@ -1,0 +1,77 @@
+"""Runs a job step after step: what changes between steps, what one leaves to the next, what varies. Times in ns from 0."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from stepscope.simulator.costs import Prepared, prepare, queue_costs
+from stepscope.simulator.engine import State, StepTimes, run_step
+from stepscope.simulator.job import Job
+from stepscope.simulator.loader import Queue
+from stepscope.simulator.noise import Noise, factors, paces
+from stepscope.simulator.program import STREAMS
+
+WARM_UP = 2  # steps until loader and streams are in their stride
+
+JobAt = Callable[[int], Job]
+"""The job as it is in a step: faults come and go."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One simulated step: its number, what ran, when."""
+
+    number: int
+    prepared: Prepared
+    times: StepTimes
+
+
+class Simulation:
+    """A job under way. `width` ranks are computed (None: all)."""
+
+    def __init__(self, job_at: JobAt, *, width: int | None = None, noise: Noise | None = None, seed: int = 0) -> None:
+        self._job_at = job_at
+        self._first = job_at(0)
+        self._width = self._first.ranks if width is None else width
+        self._noise = Noise.none() if noise is None else noise
+        self._seed = seed
+        self._state = State.fresh(self._width, len(STREAMS))
+        self._queue = Queue(self._first.workload.loader, self._width, queue_costs(self._first)[0])
+        self._prepared: dict[tuple[int, bool], Prepared] = {}
+
+    def steps(self, count: int, warm_up: int = WARM_UP) -> Iterator[Step]:
+        """Runs `warm_up` steps, then yields `count`, numbered from 0; the first of them has the faults of step 0."""
+        for number in range(-warm_up, count):
+            step = self._step(number)
+            if number >= 0:
+                yield step
+
+    def _step(self, number: int) -> Step:
+        job = self._job_at(max(number, 0))
+        every = job.workload.checkpoint.every
+        ready = self._ready(job, bool(every) and number >= 0 and (number + 1) % every == 0)
+        made, late = queue_costs(job)
+        pace, fetch = paces(self._noise, self._width, self._seed, number + WARM_UP)
+        self._queue.fetch_ns, self._queue.delay_ns = made * fetch, late
+        ready.work.host_pace = job.conditions.host_pace * pace
+        jitter = factors(self._noise, ready.work.codes, self._width, self._seed, number + WARM_UP)
+        return Step(number, ready, run_step(ready.work, self._state, jitter))
+
+    def _ready(self, job: Job, save: bool) -> Prepared:
+        key = (id(job), save)
+        if key not in self._prepared:
+            same = next((p for p in self._prepared.values() if p.job is job), None)
+            self._prepared[key] = prepare(
+                job, self._queue, width=self._width, save=save,
+                kernels=same.kernels if same else None, collectives=same.collectives if same else None,
+            )  # fmt: skip
+        return self._prepared[key]
+
+
+def step_ns(step: Step) -> np.ndarray:
+    """The host's duration of a step on each rank."""
+    duration: np.ndarray = step.times.host_end - step.times.host_start
+    return duration
