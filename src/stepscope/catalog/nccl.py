@@ -93,12 +93,15 @@ class Rates(Sourced, frozen=True, kw_only=True):
 
 
 class Usable(Sourced, frozen=True, kw_only=True):
-    """What of a link's rate a collective gets; `all_to_all_nics` is how many NICs' worth one rank's all-to-all reaches."""
+    """What of a link's rate a collective gets (shares), and what one NIC gets past the host or the root complex (GB/s).
+
+    `all_to_all_nics` is how many NICs' worth one rank's all-to-all reaches.
+    """
 
     scale_up: float
     host_copy: float
-    no_gpudirect: float
-    redirected: float
+    no_gpudirect_gbps: float
+    redirected_gbps: float
     all_to_all_nics: float
 
 

@@ -205,12 +205,13 @@ class Machine:
         loads.add(path, share)
 
     def _detour(self, loads: Loads, end: tuple[int, int, int], side: str, share: float) -> bool:
-        """Does this end go through its host? Then the NIC gets less than its rate, as measured."""
+        """Does this end go through its host? Then the NIC waits for it at each chunk, at a rate that was measured."""
         node, _, nic = end
         usable = self.tables.usable
         off, up = self.settings.gpudirect_off(node), self.settings.redirected_at(node)
         if off or up:
-            rate = self.cluster.wiring(node).nic_bytes_per_s * (usable.no_gpudirect if off else usable.redirected)
+            most = (usable.no_gpudirect_gbps if off else usable.redirected_gbps) * 1e9
+            rate = min(self.cluster.wiring(node).nic_bytes_per_s, most)
             loads.limit(f"node{node}/nic{nic}/host:{side}", share / rate)
         return off or up
 

@@ -241,6 +241,7 @@ class Collectives:
             scale_up_gbps=inside or None,
             generation=generation_of(self.gpu.arch),
             processor=self.transport.processor,
+            socket=self._machine.socket,
         )
 
     def _lay(self, groups: Groups, pattern: Pattern) -> _Laid:

@@ -1,8 +1,8 @@
 """Which algorithm and protocol would NCCL take, and what bandwidth and latency does it expect of them?
 
 NCCL's own cost model: for each pair a latency and a bandwidth from tables, the least latency + bytes / bandwidth is taken. It
-ranks; it is no clock (times are in `model`). NCCL does not see weak links, so the choice does not either. Bytes a second and ns here,
-GB/s and us in the tables. Not modelled: tuner plug-ins, and that NCCL's search finds other rings on an odd topology.
+ranks; it is no clock (times are in `model`). NCCL does not see weak links, so the choice does not either. Bytes a second and ns
+here, GB/s and us in the tables. Not modelled: tuner plug-ins, and that NCCL's search finds other rings on an odd topology.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from stepscope.simulator.nccl.settings import Algorithm, NcclSettings, Protocol
 Op = Literal["all_gather", "reduce_scatter", "all_reduce", "broadcast", "all_to_all", "send_recv"]
 PROTOCOLS: Final[tuple[Protocol, ...]] = ("LL", "LL128", "Simple")
 SIMPLE: Final = 2
+NVLS_HEADS: Final = 8
+"""Channels of an NVLSTree at most: a rack of 72 GPUs still reaches the network by eight (nccl-model of 8 x 45; GB200 racks)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,7 @@ class Shape:
     scale_up_gbps: float | None
     generation: Generation
     processor: Literal["intel", "amd", "other"]
+    socket: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,17 +193,19 @@ def _tree(op: Op, shape: Shape, tables: NcclTables, p: int) -> list[Candidate]:
 
 
 def nvls_gbps(per_node: int, shape: Shape, tables: NcclTables) -> float:
-    """busbw inside a node: NCCL's figure for eight GPUs, and for fewer as the bytes on their links, 1 + 1/k each way, allow."""
+    """busbw inside a node: NCCL's figure for eight GPUs, for fewer what bytes on links, 1 + 1/k each way, allow."""
     rates, full = tables.rates(shape.generation), 8
     whole = 2 * rates.nvls_bus * rates.nvls_share * (full - 1) / full
     each = whole * (full + 1) / (2 * (full - 1))
-    return 2 * each * (per_node - 1) / (per_node + 1)
+    return min(whole, 2 * each * (per_node - 1) / (per_node + 1))
 
 
 def _nvls(op: Op, shape: Shape, tables: NcclTables, settings: NcclSettings) -> list[Candidate]:
     rates = tables.rates(shape.generation)
     if op != "all_reduce" or not settings.nvls or shape.scale_up != "switch" or not rates.nvls_bus:
         return []
+    if shape.nodes > 1 and (not settings.gpudirect or shape.socket):
+        return []  # assumed: what was measured without GPUDirect, and over TCP, is what rings give
     if shape.per_node < (2 if settings.algorithm in ("nvls", "nvlstree") else rates.nvls_least):
         return []
     inside, net = _hops(shape, tables)
@@ -208,8 +213,8 @@ def _nvls(op: Op, shape: Shape, tables: NcclTables, settings: NcclSettings) -> l
     convert = 1e9 / steps(op, shape.ranks)
     if shape.nodes == 1:
         return [Candidate("nvls", "Simple", 16, inside.nvls * 1e3, intra * convert)]
-    channels = shape.per_node
-    inter = shape.nics * inter_gbps(shape, tables) * (2 if shape.nodes <= 2 else 1)
+    channels = min(shape.per_node, NVLS_HEADS)
+    inter = min(shape.nics, channels) * inter_gbps(shape, tables) * (2 if shape.nodes <= 2 else 1)
     bus = min(intra, inter, channels * _column(rates.nvls_tree_channel, shape))
     latency = inside.nvlstree + 2 * math.floor(math.log2(shape.nodes)) * net.nvlstree
     return [Candidate("nvlstree", "Simple", channels, latency * 1e3, bus * convert)]
