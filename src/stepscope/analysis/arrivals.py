@@ -53,13 +53,13 @@ def arrivals(run: Run) -> Arrivals:
     return Arrivals(tuple(_collective(row) for row in table.iter_rows(named=True)), _transfers(rows, table))
 
 
-def transfers_of(run: Run, matches: pl.Series) -> Transfers:
-    """What `arrivals` finds of transfers, for these matches alone: ns by rank and row. One without a match has none."""
+def transfers_of(run: Run, rank: int, matches: pl.Series) -> Transfers:
+    """What `arrivals` finds of one rank's transfers, for these matches alone; a collective without a match has none."""
     frame = run.collectives().drop_nulls(["arrive_ns", "end_ns", "match"]).filter(pl.col("match").is_in(matches.implode()))
     if not frame.height:
         return {}
     rows = _on_common_clock(frame, run.info)
-    return _transfers(rows, _per_collective(rows))
+    return _transfers(rows.filter(pl.col("rank") == rank), _per_collective(rows))
 
 
 def _on_common_clock(frame: pl.DataFrame, info: RunInfo) -> pl.DataFrame:

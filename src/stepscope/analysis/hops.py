@@ -48,7 +48,7 @@ def hops(run: Run, step: int | None = None, unit: str | None = None, rank: int |
     chosen = chosen_step(run, rank, step)
     tables = run.tables(rank, NEEDED)
     mine = _collectives_of(tables.collectives, chosen)
-    transfers = transfers_of(run, mine["match"].drop_nulls().unique())
+    transfers = transfers_of(run, rank, mine["match"].drop_nulls().unique())
     spans = SpanColumns.of(tables)
     account = account_for(tables, spans, transfers)
     work = Work.of(tables, spans, account, chosen)
