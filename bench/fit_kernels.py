@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from stepscope.catalog import document
 from stepscope.catalog.efficiency import Efficiency, efficiencies, efficiency_of
 from stepscope.catalog.gpu import load_gpu
 from stepscope.catalog.stack import Stack, load_stack
@@ -41,17 +43,18 @@ class Parameter:
 PARAMETERS: Final = (
     Parameter("sm_80", "gemm.bf16,gemm.fp16", 0.5, 1.0),
     Parameter("sm_90", "gemm.bf16,gemm.fp16", 0.4, 1.0),
-    Parameter("sm_90", "gemm.fp8", 0.2, 1.0),
     Parameter("h100-sxm-96gb", "gemm.bf16,gemm.fp16", 0.4, 1.0),
-    Parameter("h100-sxm-96gb", "gemm.fp8", 0.2, 1.0),
+    Parameter("sm_90,h100-sxm-96gb", "gemm.fp8", 0.2, 0.8),
     Parameter("sm_80", "attention.triton-flash", 0.1, 0.9),
     Parameter("sm_90", "attention.triton-flash", 0.1, 0.9),
     Parameter("sm_90,h100-sxm-96gb", "attention.sdpa,attention.flash2", 0.1, 0.9),
-    Parameter("stack:llm-foundry", "elementwise.factor", 0.3, 4.0),
-    Parameter("stack:torchtitan-compile", "elementwise.factor", 0.3, 4.0),
+    Parameter("stack:llm-foundry,stack:nanotron", "elementwise.factor", 0.2, 4.0),
+    Parameter("stack:torchtitan,stack:torchtitan-compile", "elementwise.factor", 0.2, 4.0),
+    Parameter("sm_90,h100-sxm-96gb", "ramp_k", 0.0, 800.0),
     Parameter("stack:llm-foundry,stack:torchtitan,stack:torchtitan-compile", "overlap.slowdown", 0.0, 0.95),
 )
 
+CATALOG: Final = Path(document.__file__).parent
 Values = dict[Parameter, float]
 Floats = npt.NDArray[np.float64]
 
@@ -144,15 +147,39 @@ def fit(
     return values
 
 
+def write(values: Values, note: str) -> None:
+    """Puts the values into the catalog's files, and the note into the source of each table."""
+    for parameter, value in values.items():
+        for name in parameter.table.split(","):
+            stack = name.startswith("stack:")
+            path = CATALOG / (f"stacks/{name.removeprefix('stack:')}.toml" if stack else "efficiency.toml")
+            for key in parameter.key.split(","):
+                outer, _, inner = key.rpartition(".")
+                table = outer if stack else name
+                path.write_text(_changed(path.read_text("utf-8"), table, inner, value, note), "utf-8")
+
+
+def _changed(text: str, table: str, key: str, value: float, note: str) -> str:
+    head, mark, rest = text.partition(f"[{table}]\n")
+    body, gap, tail = rest.partition("\n\n")
+    body = re.sub(rf"(?<![\w-]){re.escape(key)} = [0-9.]+", f"{key} = {value:.3g}", body)
+    body = re.sub(r'source = "(.*?)(?:; fitted: .*)?"', lambda m: f'source = "{m[1]}; fitted: {key} and others, {note}"', body)
+    return head + mark + body + gap + tail
+
+
 def main() -> None:
     """Fits and prints."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ground-truth", type=Path, required=True)
     parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--write", action="store_true", help="put the values into the catalog")
     options = parser.parse_args()
     rows = [row for row in read(options.ground_truth) if row.setup is not None and is_fitted(row)]
-    for parameter, value in fit(rows, options.rounds, say=lambda text: print(text, file=sys.stderr, flush=True)).items():
-        print(f"{parameter.table:45s} {parameter.key:25s} {value:.4g}")
+    values = fit(rows, options.rounds, say=lambda text: print(text, file=sys.stderr, flush=True))
+    for parameter, value in values.items():
+        print(f"{parameter.table:60s} {parameter.key:32s} {value:.4g}")
+    if options.write:
+        write(values, f"bench/fit_kernels.py on {len(rows)} published rows")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from stepscope.simulator.kernels import names
-from stepscope.simulator.kernels.layer import norm
+from stepscope.simulator.kernels.layer import accumulated, norm
 from stepscope.simulator.kernels.operation import Operation, passes, product
 from stepscope.simulator.kernels.work import Work
 
@@ -61,6 +61,7 @@ def head_backward(work: Work) -> list[Operation]:
         _output(work, work.tokens, work.shape.hidden, work.vocab),
         _output(work, work.vocab, work.shape.hidden, work.tokens),
         *norm(work, backward=True),
+        *accumulated(work, work.vocab * work.shape.hidden),
     ]
 
 

@@ -20,20 +20,22 @@ ATTENTION_BACKWARD: Final = 2.5
 def forward(work: Work) -> list[Operation]:
     """Norm, attention, residual, norm, MLP, residual."""
     shape, tokens = work.shape, work.tokens
-    operations = [*norm(work)]
+    operations = [*norm(work), *_reordered(work)]
     operations += _products(work, _qkv(work))
     if shape.positions == "rope":
         operations.append(_elementwise(work, "rope", 0, tokens * (work.query + work.key)))
     operations += _attention(work)
     operations += _products(work, [("wo", shape.hidden, work.query)])
+    operations += _reordered(work)
     operations.append(_elementwise(work, "residual", 0, tokens * shape.hidden / work.tp))
-    operations += norm(work)
+    operations += [*norm(work), *_reordered(work)]
     up = [("w1", work.ffn, shape.hidden)]
     if shape.activation == "swiglu":
         up.append(("w3", work.ffn, shape.hidden))
     operations += _products(work, up)
     operations.append(_elementwise(work, _activation(work), 0, tokens * work.ffn))
     operations += _products(work, [("w2", shape.hidden, work.ffn)])
+    operations += _reordered(work)
     operations.append(_elementwise(work, "residual", 0, tokens * shape.hidden / work.tp))
     return operations
 
@@ -41,26 +43,40 @@ def forward(work: Work) -> list[Operation]:
 def backward(work: Work) -> list[Operation]:
     """The gradients of forward in reverse: two products for each of its own."""
     shape, tokens = work.shape, work.tokens
-    operations = [*_gradients(work, [("w2", shape.hidden, work.ffn)])]
+    operations = [*_reordered(work), *_gradients(work, [("w2", shape.hidden, work.ffn)])]
     operations.append(_elementwise(work, _activation(work), 1, tokens * work.ffn))
     up = [("w1", work.ffn, shape.hidden)]
     if shape.activation == "swiglu":
         up.insert(0, ("w3", work.ffn, shape.hidden))
     operations += _gradients(work, up)
-    operations += norm(work, backward=True)
+    operations += [*_reordered(work), *norm(work, backward=True)]
     operations.append(_elementwise(work, "residual", 1, tokens * shape.hidden / work.tp))
-    operations += _gradients(work, [("wo", shape.hidden, work.query)])
+    operations += [*_reordered(work), *_gradients(work, [("wo", shape.hidden, work.query)])]
     operations += _attention(work, backward=True)
     if shape.positions == "rope":
         operations.append(_elementwise(work, "rope", 1, tokens * (work.query + work.key)))
     operations += _gradients(work, list(reversed(_qkv(work))))
-    operations += norm(work, backward=True)
+    operations += [*_reordered(work), *norm(work, backward=True)]
     operations.append(_elementwise(work, "residual", 1, tokens * shape.hidden / work.tp))
-    added = work.stack.optimizer.accumulate_bytes_per_parameter
-    if added:
-        weights = shape.layer_matmul_parameters() / work.tp
-        operations.append(passes("aten::add_", names.POINTWISE.format("CUDAFunctor_add<float>"), "elementwise", weights, added))
+    operations += accumulated(work, shape.layer_matmul_parameters() / work.tp)
     return operations
+
+
+def _reordered(work: Work) -> list[Operation]:
+    """The copy around a tensor-parallel collective: DTensor shards the second dimension, collectives the first; Megatron's
+    layout has the sequence first and needs none."""
+    if work.tp == 1 or work.stack.framework.kind not in ("fsdp1", "fsdp2", "ddp"):
+        return []
+    kernel = "void at::native::(anonymous namespace)::CatArrayBatchedCopy_aligned16_contig"
+    return [passes("aten::cat", kernel, "copy", work.tokens * work.shape.hidden, 2 * work.width)]
+
+
+def accumulated(work: Work, weights: float) -> list[Operation]:
+    """The gradient of so many weights added to what earlier micro-batches left, where the stack keeps a wider copy."""
+    per = work.stack.optimizer.accumulate_bytes_per_parameter
+    if not per:
+        return []
+    return [passes("aten::add_", names.POINTWISE.format("CUDAFunctor_add<float>"), "elementwise", weights, per)]
 
 
 def repeated(work: Work, ac: str) -> list[Operation]:

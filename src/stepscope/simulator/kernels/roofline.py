@@ -38,10 +38,10 @@ def peak(gpu: Gpu, precision: str) -> float:
     return found
 
 
-def gemm_fill(gemm: tuple[int, int, int], batch: int, units: int, efficiency: Efficiency) -> float:
+def gemm_fill(gemm: tuple[int, int, int], batch: int, units: int, efficiency: Efficiency, width: int = 2) -> float:
     """Share of the plateau that a product of that shape reaches, 0 to 1: tile edge, last wave, depth.
 
-    Of the two ways to lay the tile, and the tile halved once or twice in either direction, the library takes the best.
+    A step in depth takes a fixed number of bytes, so narrow operands (`width` bytes) need more of it. Of the two ways to lay the tile, and the tile halved once or twice in either direction, the library takes the best.
     """
     rows, columns, depth = gemm
     tall, wide = efficiency.tile
@@ -52,7 +52,7 @@ def gemm_fill(gemm: tuple[int, int, int], batch: int, units: int, efficiency: Ef
         waves = -(-blocks // units)
         filled = rows * columns * batch / (waves * units * high * broad)
         best = max(best, share * filled)
-    return best * depth / (depth + efficiency.ramp_k)
+    return best * depth * width / (depth * width + 2 * efficiency.ramp_k)
 
 
 def segment(
@@ -98,5 +98,7 @@ def _flop_ns(op: Operation, gpu: Gpu, efficiency: Efficiency, stack: Stack) -> f
         share = efficiency.attention[stack.attention.kernel] * (efficiency.attention_backward if op.backward else 1.0)
     else:
         assert op.gemm is not None
-        share = efficiency.gemm[op.precision] * gemm_fill(op.gemm, op.batch, gpu.compute.units, efficiency)
+        share = efficiency.gemm[op.precision] * gemm_fill(
+            op.gemm, op.batch, gpu.compute.units, efficiency, 1 if UNITS_OF[op.precision] == "fp8" else 2
+        )
     return op.flops / (peak(gpu, op.precision) * share) * 1e9
