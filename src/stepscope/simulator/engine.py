@@ -158,7 +158,9 @@ def run_step(work: Work, state: State, jitter: Draws | None = None) -> StepTimes
             comms[code.comm] = e
             streams[code.stream] = e
             continue
-        if pending >= 0:  # the host looks at the device, or a copy may delay it
+        # the host looks at the device, or a copy may delay it; a wait for an earlier end leaves the last computation open, since
+        # what moves beside it may be issued after the wait
+        if pending >= 0 and (kind != 2 or pending in code.after):
             finish(pending)
             pending = -1
         add(host, pace * since, out=s)
