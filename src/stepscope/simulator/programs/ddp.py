@@ -117,7 +117,7 @@ def _backward(program: Program, units: Units, sizes: Sizes, exchange: _Exchange)
     micro = exchange.micro
     program.add(Op("compute", "head.backward", "head.backward", "root", "backward", micro=micro))
     for unit in reversed(units.layers):
-        placed = layers(program, unit, "backward", after=(), beside=exchange.in_flight(), tp_bytes=sizes.tp, micro=micro)
+        placed = layers(program, unit, "backward", after=(), beside=exchange.in_flight(), tp_bytes=sizes.tp, micro=micro, ac=plan.ac)
         exchange.gradients(unit, unit.parameters * sizes.reduce, placed.last)
     op = Op("compute", "embedding.backward", "embedding.backward", "root", "backward", beside=exchange.in_flight(), micro=micro)
     last = program.add(op)
