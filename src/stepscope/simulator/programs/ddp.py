@@ -52,7 +52,7 @@ def ddp(plan: Plan, units: Units, sizes: Sizes, *, overlap: bool = True, save: b
         _forward(program, units, sizes, micro)
         sync = plan.sync == "every" or micro == plan.ga - 1
         buckets = _Buckets()
-        _backward(program, units, sizes, _Exchange(program, comm, op_name, micro, sync and overlap, buckets, sent))
+        _backward(program, units, sizes, _Exchange(program, comm, op_name, micro, sync and overlap, buckets, sent), plan.ac)
         if sync and not overlap:
             nbytes = units.parameters * sizes.reduce
             key = f"{op_name}:{comm.axis}:{nbytes}"
@@ -113,11 +113,12 @@ class _Exchange:
         self.sent.append(self.program.add(op))
 
 
-def _backward(program: Program, units: Units, sizes: Sizes, exchange: _Exchange) -> None:
+def _backward(program: Program, units: Units, sizes: Sizes, exchange: _Exchange, ac: str) -> None:
     micro = exchange.micro
     program.add(Op("compute", "head.backward", "head.backward", "root", "backward", micro=micro))
     for unit in reversed(units.layers):
-        placed = layers(program, unit, "backward", after=(), beside=exchange.in_flight(), tp_bytes=sizes.tp, micro=micro, ac=plan.ac)
+        beside = exchange.in_flight()
+        placed = layers(program, unit, "backward", after=(), beside=beside, tp_bytes=sizes.tp, micro=micro, ac=ac)
         exchange.gradients(unit, unit.parameters * sizes.reduce, placed.last)
     op = Op("compute", "embedding.backward", "embedding.backward", "root", "backward", beside=exchange.in_flight(), micro=micro)
     last = program.add(op)

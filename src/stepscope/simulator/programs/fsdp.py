@@ -138,7 +138,9 @@ class _Fsdp:
                 gathers[i - 1] = self.gather(units[i - 1], "backward", micro, after=(before, gathers[i]))
             after = ((gathers[i],) if i in gathers else ()) + self._stall()
             beside = tuple(self.scatters[-self._queued() :]) + ((gathers[i - 1],) if i - 1 in gathers else ())
-            placed = layers(program, units[i], "backward", after=after, beside=beside, tp_bytes=self.sizes.tp, micro=micro, ac=plan.ac)
+            placed = layers(
+                program, units[i], "backward", after=after, beside=beside, tp_bytes=self.sizes.tp, micro=micro, ac=plan.ac
+            )
             before = placed.last
             if sync:
                 self.reduce(units[i], placed.last, micro, gathers.get(i - 1))
