@@ -1,7 +1,7 @@
 """How far are predicted collectives from published ones: per source, fitted and untouched apart, slow-downs under faults beside?
 
-`rows(folder)` for other benches; alone it prints a table. us; errors in percent of the measured time (positive: predicted slower).
-Reduce-scatter's accuracy is unknown: two rows, one of them on a platform known to be sick.
+`rows(folder)` for other benches; alone it prints a table. us; errors in percent of the measured time, above 0 where the prediction
+is slower. Reduce-scatter's accuracy is unknown: two rows, one of them on a platform known to be sick.
 """
 
 from __future__ import annotations
@@ -77,7 +77,9 @@ def _row(row: dict[str, Any], known: Setup | str, us: float | None, models: dict
     fitted = any(word in row["source"] for word in FITTED)
     if isinstance(known, str) or us is None:
         why = known if isinstance(known, str) else "its bandwidth is rounded away"
-        return Row(row["id"], row["source"], row["op"], row["bytes"] or SATURATED, None, bool(row["fault"]), fitted, us, unmapped=why)
+        return Row(
+            row["id"], row["source"], row["op"], row["bytes"] or SATURATED, None, bool(row["fault"]), fitted, us, unmapped=why
+        )
     key = (id(known.cluster), known.gpu.name, known.settings, known.transport)
     if key not in models:
         models[key] = Collectives(known.cluster, known.gpu, known.settings, transport=known.transport, tables=t)
@@ -144,15 +146,17 @@ def main() -> None:
     for title, part in tables_of(found).items():
         print(f"\n{title:78} {'n':>4} {'mapped':>6} {'median':>7} {'p90':>7} {'bias':>7}")
         for name, s in part.items():
-            print(f"{name[-78:]:78} {s['n']:4} {s['mapped']:6} {_pct(s['median_abs_pct'])} {_pct(s['p90_abs_pct'])} {_pct(s['bias_pct'])}")
-    print("\nfaulted: slow-down measured and predicted")
+            errors = " ".join(_pct(s[key]) for key in ("median_abs_pct", "p90_abs_pct", "bias_pct"))
+            print(f"{name[-78:]:78} {s['n']:4} {s['mapped']:6} {errors}")
+    print("\nfaulted: slow-down measured, predicted, and how far off")
     for r in found:
         if r.slowdown_measured and r.slowdown_predicted and r.nbytes >= MIB:
             off = (r.slowdown_predicted / r.slowdown_measured - 1) * 100
-            print(f"  {r.id:10} {r.op:14} {r.nbytes / MIB:7.0f} MiB {r.slowdown_measured:8.2f} {r.slowdown_predicted:8.2f} {off:7.1f} %  {r.source[-60:]}")
-    if args.rows:
-        for r in found:
-            print(f"{r.id:10} {r.klass!s:7} {r.op:14} {r.nbytes / MIB:10.4f} {_us(r.measured)} {_us(r.predicted)} {_pct(r.error_pct)} {r.algorithm!s:16} {r.unmapped or ''}")
+            what = f"{r.id:10} {r.op:14} {r.nbytes / MIB:7.0f} MiB"
+            print(f"  {what} {r.slowdown_measured:8.2f} {r.slowdown_predicted:8.2f} {off:7.1f} %  {r.source[-60:]}")
+    for r in found if args.rows else ():
+        times = f"{_us(r.measured)} {_us(r.predicted)} {_pct(r.error_pct)}"
+        print(f"{r.id:10} {r.klass!s:7} {r.op:14} {r.nbytes / MIB:10.4f} {times} {r.algorithm!s:16} {r.unmapped or ''}")
     print("\nreduce-scatter: accuracy unknown, two rows")
 
 

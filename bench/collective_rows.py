@@ -142,7 +142,10 @@ def _settings(fabric: str, fault: str, algo: str, socket: bool) -> NcclSettings:
 
 @lru_cache(maxsize=64)
 def _cluster(name: str, nodes: int, per: int, nics: tuple[int, float], coherent: bool) -> Cluster:
-    """So many nodes with these GPUs and NICs: NIC i beside the GPU it serves, half of either on each socket, one leaf a rail; `coherent`: a Grace host."""
+    """So many nodes with these GPUs and NICs, one leaf a rail.
+
+    NIC i hangs beside the GPU it serves, half of either on each socket. `coherent`: a Grace host.
+    """
     gpu, (many, gbit) = load_gpu(name), nics
     port = gpu.scale_up
     count = max(per, many)

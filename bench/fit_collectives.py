@@ -2,8 +2,8 @@
 
     python bench/fit_collectives.py --ground-truth DIR
 
-Three numbers a class of network (overhead, a factor on NCCL's latency, the fill) and for TCPX and EFA what a NIC carries. Least mean
-of sqrt(e^2 + 1 %^2), e the logarithm of predicted over measured, over rows of 1 MiB and more (TCP: of 128 KiB), by trying.
+Two numbers a class of network: the overhead, and the fill or (TCPX, TCP) what a NIC or a node carries. Least mean of
+sqrt(e^2 + 1 %^2), e the logarithm of predicted over measured, over rows of 1 MiB and more (TCP: of 128 KiB), by trying.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from stepscope.catalog.nccl import NcclTables, Ramp, RampClass, nccl_tables
 from stepscope.simulator.nccl.model import Collectives
 
 CLASSES: Final[tuple[tuple[RampClass, str], ...]] = (
-    ("nvlink", "overhead_us latency_times fill_us"),
-    ("rdma", "overhead_us latency_times fill_us"),
+    ("nvlink", "overhead_us fill_us"),
+    ("rdma", "overhead_us fill_us"),
     ("tcpx", "overhead_us carries"),
-    ("efa", "overhead_us latency_times"),
+    ("efa", "overhead_us fill_us"),
     ("socket", "overhead_us node_gbps"),
 )
 SMALLEST: Final[dict[RampClass, int]] = {k: MIB for k, _ in CLASSES} | {"socket": MIB // 8}
 STEPS: Final = (1.5, 1.2, 1.08, 1.03, 1.01)
-START: Final = {"overhead_us": 20.0, "latency_times": 1.0, "fill_us": 30.0, "carries": 0.5, "node_gbps": 3.2}
+START: Final = {"overhead_us": 20.0, "fill_us": 30.0, "carries": 0.5, "node_gbps": 3.2}
 
 
 def fit(ground_truth: Path) -> None:

@@ -17,7 +17,7 @@ from stepscope.catalog.system import load_system, system_names
 
 HOME = Path(stepscope.catalog.__file__).parent
 FILES = sorted(HOME.rglob("*.toml"))
-WORDS = ("published: ", "measured: ", "derived: ", "assumed: ")
+WORDS = ("published: ", "measured: ", "derived: ", "assumed: ", "fitted: ")
 
 
 def numbers(value: Any, source: str | None, at: str) -> Iterator[tuple[str, str | None]]:

@@ -106,10 +106,9 @@ class Usable(Sourced, frozen=True, kw_only=True):
 
 
 class Ramp(Sourced, frozen=True, kw_only=True):
-    """t = overhead + latency_times * latency + sqrt(fill * transfer) + transfer; `carries` of a NIC, `node_gbps` a node's cap."""
+    """t = overhead + latency + sqrt(fill * transfer) + transfer; `carries` is a NIC's share, `node_gbps` a node's cap."""
 
     overhead_us: float
-    latency_times: float
     fill_us: float
     carries: float
     node_gbps: float | None = None

@@ -8,19 +8,16 @@ it; alike nodes are looked at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal
 
 from stepscope.catalog.nccl import NcclTables, Ramp
 from stepscope.model.cluster import Cluster
 from stepscope.model.link import Link
 from stepscope.simulator.nccl.groups import Member
+from stepscope.simulator.nccl.neighbours import Pattern, hears_from, sends_to
 from stepscope.simulator.nccl.ring import Channel, Port, channels, ports
 from stepscope.simulator.nccl.settings import NcclSettings
 from stepscope.simulator.nccl.transport import Transport
-
-Pattern = Literal["ring", "tree", "nvls", "nvlstree", "collnet", "send_recv", "all_to_all"]
 
 
 @dataclass(slots=True)
@@ -69,9 +66,9 @@ class Machine:
         loads = Loads()
         self._inside(loads, member, i, pattern)
         if len(member.nodes) > 1:
-            for j, share in _sends_to(member, i, pattern):
+            for j, share in sends_to(member, i, pattern):
                 self._across(loads, member, i, j, share, pattern)
-            for j, share in _hears_from(member, i, pattern):
+            for j, share in hears_from(member, i, pattern):
                 self._across(loads, member, j, i, share, pattern)
         return loads
 
@@ -80,7 +77,7 @@ class Machine:
         loads = Loads()
         for i in range(len(member.nodes)):
             self._inside(loads, member, i, pattern)
-            for j, share in _sends_to(member, i, pattern) if len(member.nodes) > 1 else ():
+            for j, share in sends_to(member, i, pattern) if len(member.nodes) > 1 else ():
                 self._across(loads, member, i, j, share, pattern)
         return loads
 
@@ -135,7 +132,10 @@ class Machine:
         path = self.cluster.path((node, a), (node, b), through_host=hosted)
         loads.add(path, share)
         if hosted:
-            rate = self.cluster.wiring(node).pcie_bytes_per_s * self.tables.usable.host_copy
+            wiring, share_left = self.cluster.wiring(node), self.settings.p2p_fraction
+            rate = wiring.pcie_bytes_per_s * self.tables.usable.host_copy
+            if share_left is not None:
+                rate = wiring.scale_up.bytes_per_s * self.tables.usable.scale_up * share_left
             loads.limit(f"node{node}/gpu{a}>host", share / rate)
 
     def _across(self, loads: Loads, member: Member, i: int, j: int, share: float, pattern: Pattern) -> None:
@@ -208,10 +208,12 @@ class Machine:
         """Does this end go through its host? Then the NIC waits for it at each chunk, at a rate that was measured."""
         node, _, nic = end
         usable = self.tables.usable
-        off, up = self.settings.gpudirect_off(node), self.settings.redirected_at(node)
+        off, up = self.settings.gpudirect_off(node, nic), self.settings.redirected_at(node)
         if off or up:
+            line = self.cluster.wiring(node).nic_bytes_per_s
+            left = self.settings.gpudirect_fraction if off else self.settings.redirected_fraction
             most = (usable.no_gpudirect_gbps if off else usable.redirected_gbps) * 1e9
-            rate = min(self.cluster.wiring(node).nic_bytes_per_s, most)
+            rate = min(line, most) if left is None else line * left
             loads.limit(f"node{node}/nic{nic}/host:{side}", share / rate)
         return off or up
 
@@ -221,7 +223,9 @@ class Machine:
         for (node, gpu, _), side in ((a, "out"), (b, "in")):
             wiring = cluster.wiring(node)
             line = self.transport.front_end_bytes_per_s or wiring.nic_bytes_per_s * max(1, len(wiring.nics))
-            rate = min(line, (ramp.node_gbps or 1e6) * 1e9)
+            left = self.settings.socket_fraction
+            own = wiring.nic_bytes_per_s * max(1, len(wiring.nics))
+            rate = min(line, (ramp.node_gbps or 1e6) * 1e9) if left is None else own * left
             loads.limit(f"node{node}/tcp:{side}", share / rate)
             slot = wiring.to_host(f"node{node}", gpu)
             loads.add([cluster.odd_links.get(link.name, link) for link in slot] if side == "out" else [], share)
@@ -229,48 +233,3 @@ class Machine:
 
 def _first_cable(path: list[Link]) -> int:
     return next(i for i, link in enumerate(path) if link.kind == "cable")
-
-
-def _sends_to(member: Member, i: int, pattern: Pattern) -> Iterator[tuple[int, float]]:
-    """Nodes of the group that the i-th sends to, and how much of each byte (all channels together)."""
-    n = len(member.nodes)
-    if pattern in ("ring", "send_recv"):
-        yield (i + 1) % n, 1.0
-    elif pattern in ("nvls", "all_to_all"):
-        if pattern == "all_to_all":
-            yield from _exchanged(member, i)
-    elif pattern == "collnet":
-        yield (i + 1) % n, 1.0  # up to the switches and down again: as much each way as to one peer
-    else:
-        yield from tree_neighbours(i, n)
-
-
-def _hears_from(member: Member, i: int, pattern: Pattern) -> Iterator[tuple[int, float]]:
-    n = len(member.nodes)
-    if pattern in ("ring", "send_recv", "collnet"):
-        yield (i - 1) % n, 1.0
-    elif pattern == "all_to_all":
-        yield from _exchanged(member, i)
-    elif pattern != "nvls":
-        yield from tree_neighbours(i, n)
-
-
-MANY_NODES = 16
-"""From so many nodes on an all-to-all is laid as if all its traffic went to the next node: alike for every NIC, and cheaper."""
-
-
-def _exchanged(member: Member, i: int) -> Iterator[tuple[int, float]]:
-    n = len(member.nodes)
-    if n > MANY_NODES:
-        yield (i + 1) % n, (n - 1) / member.ranks
-    else:
-        yield from ((j, 1 / member.ranks) for j in range(n) if j != i)
-
-
-def tree_neighbours(i: int, n: int) -> Iterator[tuple[int, float]]:
-    """Parent and children of a node in two binary trees, each for half of the bytes; leaves of one are inside the other."""
-    for mirrored in (False, True):
-        at = n - 1 - i if mirrored else i
-        near = [(at - 1) // 2] if at else []
-        near += [child for child in (2 * at + 1, 2 * at + 2) if child < n]
-        yield from ((n - 1 - j if mirrored else j, 0.5) for j in near)

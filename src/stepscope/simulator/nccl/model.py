@@ -20,11 +20,14 @@ from stepscope.catalog.nccl import NcclTables, Ramp, generation_of, nccl_tables
 from stepscope.catalog.system import System
 from stepscope.model.cluster import Cluster
 from stepscope.model.errors import UsageMistake
-from stepscope.simulator.nccl.groups import Groups, Ints, Member, member
-from stepscope.simulator.nccl.loads import Loads, Machine, Pattern
+from stepscope.simulator.nccl.candidate import Candidate, Op, Shape, bus_factor, steps
+from stepscope.simulator.nccl.groups import Groups, Ints, member
+from stepscope.simulator.nccl.kinds import Kinds, kinds_of, odd_nodes
+from stepscope.simulator.nccl.loads import Loads, Machine
+from stepscope.simulator.nccl.neighbours import Pattern
 from stepscope.simulator.nccl.settings import NcclSettings
 from stepscope.simulator.nccl.transport import Transport
-from stepscope.simulator.nccl.tuning import Candidate, Op, Shape, bus_factor, candidates, choose, steps
+from stepscope.simulator.nccl.tuning import candidates, choose
 
 Floats = NDArray[np.float64]
 OPS: Final = ("all_gather", "reduce_scatter", "all_reduce", "broadcast", "all_to_all", "send_recv")
@@ -73,15 +76,6 @@ class _Plan:
     floors: tuple[Floats, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Kinds:
-    """Groups that lie alike are one kind: a member of each, which nodes to look at, and the kind of every group."""
-
-    members: tuple[Member, ...]
-    looked_at: tuple[tuple[int, ...], ...]
-    kind: Ints
-
-
 class Collectives:
     """Times of collectives on one cluster; asked again, it remembers. `ranks` is the job's world, by default all of it."""
 
@@ -100,8 +94,8 @@ class Collectives:
         socket = settings.network == "socket" or transport.ramp_class == "socket"
         across = self.tables.ramp["socket" if socket else transport.ramp_class]
         self._machine = Machine(cluster, settings, transport, self.tables, across, socket)
-        self._odd = _odd_nodes(cluster, settings)
-        self._kinds: dict[Groups, _Kinds] = {}
+        self._odd = odd_nodes(cluster, settings)
+        self._kinds: dict[Groups, Kinds] = {}
         self._laid: dict[tuple[Groups, Pattern], _Laid] = {}
         self._plans: dict[tuple[str, Groups], _Plan] = {}
         self._times: dict[tuple[str, int, Groups], Timing] = {}
@@ -191,7 +185,7 @@ class Collectives:
         ramp = self._ramp(groups)
         links = laid.seconds * _wire(taken, self.tables) * _times(op, taken, groups.size)
         transfer = np.maximum(links, 1 / taken.bytes_per_s) * nbytes * 1e9
-        fixed = ramp.overhead_us * 1e3 + ramp.latency_times * taken.latency_ns
+        fixed = ramp.overhead_us * 1e3 + taken.latency_ns
         return fixed, fixed + np.sqrt(ramp.fill_us * 1e3 * transfer) + transfer
 
     def _ramp(self, groups: Groups) -> Ramp:
@@ -228,6 +222,8 @@ class Collectives:
         kind = "none" if not self.settings.p2p and not self.settings.p2p_on else node.scale_up.kind
         if kind == "none":
             inside = node.pcie_bytes_per_s / 1e9 * (self.tables.usable.host_copy if not self.settings.p2p else 1.0)
+            if self.settings.p2p_fraction is not None:
+                inside = math.inf  # the links of the way say it
         else:
             inside = (0.0 if port is None else port.gbps) * self.tables.usable.scale_up
         nics = len(self._machine.nics(one, 0)) if len(one.nodes) > 1 else 0
@@ -250,7 +246,8 @@ class Collectives:
         if found is not None:
             return found
         seconds, where, up, nic = [], [], 0.0, 0.0
-        for k, (one, looked) in enumerate(zip(*self._laid_out(groups), strict=True)):
+        kinds = self._kinds_of(groups)
+        for k, (one, looked) in enumerate(zip(kinds.members, kinds.looked_at, strict=True)):
             worst = (0.0, "")
             for i in looked:
                 loads = self._machine.at_node(one, i, pattern)
@@ -262,70 +259,14 @@ class Collectives:
         self._laid[key] = found = _Laid(np.asarray(seconds), tuple(where), up, nic)
         return found
 
-    def _laid_out(self, groups: Groups) -> tuple[tuple[Member, ...], tuple[tuple[int, ...], ...]]:
-        kinds = self._kinds_of(groups)
-        return kinds.members, kinds.looked_at
-
-    def _kinds_of(self, groups: Groups) -> _Kinds:
+    def _kinds_of(self, groups: Groups) -> Kinds:
         found = self._kinds.get(groups)
         if found is None:
             if groups.world > self.cluster.world_size:
                 has = f"{self.cluster.name} with {self.cluster.nodes} nodes has {self.cluster.world_size} GPUs"
                 raise UsageMistake(f"groups over {groups.world} ranks: {has}; take more nodes")
-            found = self._kinds[groups] = _kinds(groups, self.cluster, self._odd)
+            found = self._kinds[groups] = kinds_of(groups, self.cluster, self._odd)
         return found
-
-
-def _kinds(groups: Groups, cluster: Cluster, odd: frozenset[int]) -> _Kinds:
-    """Regular groups on healthy nodes differ by their GPUs and by whether they leave their pod; those on odd ones one by one."""
-    per, count = cluster.gpus_per_node, groups.count
-    if groups.listed:
-        members = tuple(member(groups, g, per) for g in range(count))
-        return _Kinds(members, tuple(tuple(range(len(m.nodes))) for m in members), np.arange(count))
-    index = np.arange(count, dtype=np.int64)
-    span = groups.size * groups.stride
-    start = index // groups.stride * span + index % groups.stride
-    pod = cluster.fabric.nodes_per_leaf
-    crosses = start // per // pod != (start + span - groups.stride) // per // pod
-    alike = start % per if span <= per or groups.stride % per == 0 or (per % groups.stride == 0 and span % per == 0) else index
-    key = alike * 2 + crosses
-    if odd:
-        nodes = np.fromiter(odd, np.int64)
-        ranks = (nodes[:, None] * per + np.arange(per)).ravel()
-        sick = groups.groups_of(ranks)
-        key[sick] = key.max() + 1 + np.arange(len(sick))
-    _, first, kind = np.unique(key, return_index=True, return_inverse=True)
-    members = tuple(member(groups, int(g), per) for g in first)
-    return _Kinds(members, tuple(_looked_at(m, odd, pod) for m in members), kind.astype(np.int64))
-
-
-def _looked_at(one: Member, odd: frozenset[int], pod: int) -> tuple[int, ...]:
-    """Positions of the nodes that may differ: the ends, the middle, those beside a pod's border, those that are odd."""
-    n = len(one.nodes)
-    if n <= 4:
-        return tuple(range(n))
-    wanted = {0, 1, n // 2, n - 2, n - 1}
-    borders = np.flatnonzero(np.diff(one.nodes // pod))
-    wanted.update(borders[:2].tolist(), (borders[:2] + 1).tolist())
-    if odd:
-        wanted.update(np.flatnonzero(np.isin(one.nodes, np.fromiter(odd, np.int64))).tolist())
-    return tuple(sorted(wanted))
-
-
-def _odd_nodes(cluster: Cluster, settings: NcclSettings) -> frozenset[int]:
-    """Nodes that are wired or set otherwise, or whose leaf has an odd link."""
-    found = {*cluster.odd_nodes, *settings.odd_nodes}
-    fabric = cluster.fabric
-    for link in cluster.odd_links.values():
-        if link.kind == "storage":
-            continue
-        for end in (link.src, link.dst):
-            if end.startswith("node"):
-                found.add(int(end.removeprefix("node").split("/")[0]))
-            elif end.startswith("leaf") and link.kind == "spine":
-                pod = int(end.removeprefix("leaf")) // (fabric.rails if fabric.kind == "rail-optimised" else 1)
-                found.update(range(pod * fabric.nodes_per_leaf, min((pod + 1) * fabric.nodes_per_leaf, cluster.nodes)))
-    return frozenset(found)
 
 
 def _pattern(op: str, taken: Candidate) -> Pattern:
@@ -349,4 +290,4 @@ def _wire(taken: Candidate, tables: NcclTables) -> float:
 
 def _most(loads: Loads, kind: str) -> float:
     """Most bytes that a link of that kind carries out of a node or a GPU."""
-    return max((s for link, s in loads.links.values() if link.kind == kind and not math.isnan(s)), default=0.0)
+    return max((s for link, s in loads.links.values() if link.kind == kind), default=0.0)

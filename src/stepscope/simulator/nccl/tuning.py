@@ -8,65 +8,13 @@ here, GB/s and us in the tables. Not modelled: tuner plug-ins, and that NCCL's s
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.catalog.nccl import Generation, HopLatency, NcclTables, Triple
-from stepscope.simulator.nccl.settings import Algorithm, NcclSettings, Protocol
-
-Op = Literal["all_gather", "reduce_scatter", "all_reduce", "broadcast", "all_to_all", "send_recv"]
-PROTOCOLS: Final[tuple[Protocol, ...]] = ("LL", "LL128", "Simple")
-SIMPLE: Final = 2
-NVLS_HEADS: Final = 8
-"""Channels of an NVLSTree at most: a rack of 72 GPUs still reaches the network by eight (nccl-model of 8 x 45; GB200 racks)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """What NCCL looks at: `ranks` over `nodes`, `per_node` GPUs, `nics` used a node at `nic_gbps`, and what joins the GPUs."""
-
-    ranks: int
-    nodes: int
-    per_node: int
-    nics: int
-    nic_gbps: float
-    scale_up: Literal["switch", "mesh", "none"]
-    scale_up_gbps: float | None
-    generation: Generation
-    processor: Literal["intel", "amd", "other"]
-    socket: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """One pair that NCCL may take: latency in ns, rate in bytes of `nbytes` a second (nccl-tests' algbw)."""
-
-    algorithm: Algorithm
-    protocol: Protocol
-    channels: int
-    latency_ns: float
-    bytes_per_s: float
-
-
-def steps(op: Op, ranks: int) -> float:
-    """Bytes that each ring edge carries, as a multiple of nbytes."""
-    n = ranks
-    return {
-        "all_gather": (n - 1) / n,
-        "reduce_scatter": (n - 1) / n,
-        "all_reduce": 2 * (n - 1) / n,
-        "broadcast": 1.0,
-        "all_to_all": (n - 1) / n,
-        "send_recv": 1.0,
-    }[op]
-
-
-def bus_factor(op: Op, ranks: int) -> float:
-    """busbw = algbw times this, the convention of nccl-tests."""
-    return steps(op, ranks)
+from stepscope.catalog.nccl import HopLatency, NcclTables, Triple
+from stepscope.simulator.nccl.candidate import NVLS_HEADS, PROTOCOLS, SIMPLE, Candidate, Op, Shape, steps
+from stepscope.simulator.nccl.settings import Algorithm, NcclSettings
 
 
 def candidates(op: Op, shape: Shape, tables: NcclTables, settings: NcclSettings) -> list[Candidate]:
@@ -202,7 +150,7 @@ def nvls_gbps(per_node: int, shape: Shape, tables: NcclTables) -> float:
 
 def _nvls(op: Op, shape: Shape, tables: NcclTables, settings: NcclSettings) -> list[Candidate]:
     rates = tables.rates(shape.generation)
-    if op != "all_reduce" or not settings.nvls or shape.scale_up != "switch" or not rates.nvls_bus:
+    if op != "all_reduce" or not (settings.nvls and settings.p2p) or shape.scale_up != "switch" or not rates.nvls_bus:
         return []
     if shape.nodes > 1 and (not settings.gpudirect or shape.socket):
         return []  # assumed: what was measured without GPUDirect, and over TCP, is what rings give
