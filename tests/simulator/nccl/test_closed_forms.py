@@ -168,3 +168,16 @@ def test_a_mesh_keeps_to_its_wires() -> None:
     assert all("pcie" not in name for name in load)
     assert busbw(found, groups=Groups.regular(8, 8)) <= 150 * 0.824 + 1
     assert msgspec.json.encode(load)
+
+
+def test_groups_of_one_axis_share_what_they_meet_on() -> None:
+    """p4d: two GPUs on a 100G card, so eight rings of a rank a node get half a card each; TCP is one port for all eight."""
+    replicate = Groups.regular(16, 2, 8)
+    cluster = system("p4d").cluster(2)
+
+    assert busbw(model(cluster, "p4d"), "send_recv", groups=replicate) == pytest.approx(12.5 / 2, rel=0.01)
+    alone = Groups.of([[0, 8]], 16)
+    assert busbw(model(cluster, "p4d"), "send_recv", groups=alone) == pytest.approx(12, rel=0.05)
+    node = nccl_tables().ramp["socket"].node_gbps or 0
+    assert busbw(model(network="socket"), "send_recv", groups=replicate) == pytest.approx(node / 8, rel=0.01)
+    assert busbw(model(network="socket"), "send_recv", groups=alone) == pytest.approx(node, rel=0.01)

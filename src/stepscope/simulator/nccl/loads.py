@@ -8,6 +8,7 @@ it; alike nodes are looked at once.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from stepscope.catalog.nccl import NcclTables, Ramp
@@ -34,6 +35,13 @@ class Loads:
             had = self.links.get(name)
             self.links[name] = (link, share if had is None else had[1] + share)
 
+    def join(self, other: Loads) -> None:
+        """What another group puts on links, too."""
+        for link, share in other.links.values():
+            self.add([link], share)
+        for name, seconds in other.limits.items():
+            self.limit(name, seconds)
+
     def limit(self, name: str, seconds_per_byte: float) -> None:
         """So much more time, for each byte, at something that is no link."""
         self.limits[name] = self.limits.get(name, 0.0) + seconds_per_byte
@@ -56,10 +64,13 @@ class Machine:
             return link.capacity_bytes_per_s * self.tables.usable.scale_up
         return link.capacity_bytes_per_s * (self.across.carries if link.kind == "cable" else 1.0)
 
-    def worst(self, loads: Loads) -> tuple[float, str]:
-        """Seconds per byte at the narrowest place, and its name."""
-        spent = [(share / self.capacity(link), name) for name, (link, share) in loads.links.items()]
-        return max([*spent, *((s, name) for name, s in loads.limits.items())], default=(0.0, ""))
+    def spent(self, own: Loads, all_: Loads) -> Iterator[tuple[str, float]]:
+        """Each place that `own` loads, with the seconds per byte that all together take there."""
+        for name in own.links:
+            link, share = all_.links[name]
+            yield name, share / self.capacity(link)
+        for name in own.limits:
+            yield name, all_.limits[name]
 
     def at_node(self, member: Member, i: int, pattern: Pattern) -> Loads:
         """All that the i-th node of a group carries."""

@@ -3,57 +3,38 @@
 t = overhead + latency + sqrt(fill * transfer) + transfer: the latency is NCCL's for the algorithm it takes, the transfer what its
 tables promise or what the narrowest link allows, whichever is slower, the rest a ramp fitted to measurements, one for each class
 of network. Bytes are nccl-tests' size (all-gather: what is gathered, reduce-scatter: what goes in). ns and bytes.
-Not known: how other communicators share the links (see `shares`), and reduce-scatter's accuracy, which hardly anybody measures.
+All groups of one axis run at once and share what they meet on. Not known: how other communicators share (see `shares`), and how
+near reduce-scatter is, which hardly anybody measures.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from dataclasses import dataclass
 from typing import Final, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stepscope.catalog.gpu import Gpu
-from stepscope.catalog.nccl import NcclTables, Ramp, generation_of, nccl_tables
+from stepscope.catalog.nccl import NcclTables, generation_of, nccl_tables
 from stepscope.catalog.system import System
 from stepscope.model.cluster import Cluster
 from stepscope.model.errors import UsageMistake
 from stepscope.simulator.nccl.candidate import Candidate, Op, Shape, bus_factor, steps
-from stepscope.simulator.nccl.groups import Groups, Ints, member
+from stepscope.simulator.nccl.groups import Groups, Member, member
 from stepscope.simulator.nccl.kinds import Kinds, kinds_of, odd_nodes
 from stepscope.simulator.nccl.loads import Loads, Machine
 from stepscope.simulator.nccl.neighbours import Pattern
 from stepscope.simulator.nccl.settings import NcclSettings
+from stepscope.simulator.nccl.timing import Floats, Stretch, Timing
 from stepscope.simulator.nccl.transport import Transport
 from stepscope.simulator.nccl.tuning import candidates, choose
 
-Floats = NDArray[np.float64]
 OPS: Final = ("all_gather", "reduce_scatter", "all_reduce", "broadcast", "all_to_all", "send_recv")
 FREE: Final = NcclSettings()
 INFINIBAND: Final = Transport()
 _SIZES: Final = 2.0 ** np.arange(3, 43, 0.25)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Timing:
-    """Of every group, [n_groups]: `ns`, of that `latency_ns` which no bandwidth changes, `busbw_bytes_per_s`.
-
-    `kind` [n_groups] says which of the distinct groups each is; `bottleneck` names for each kind the link or place that holds it
-    back, None where it is NCCL itself. Bytes are what a rank's NVLink and one NIC send, the most loaded of the first kind.
-    """
-
-    ns: Floats
-    latency_ns: Floats
-    busbw_bytes_per_s: Floats
-    algorithm: str
-    protocol: str
-    channels: int
-    kind: Ints
-    bottleneck: tuple[str | None, ...]
-    scale_up_bytes: float
-    nic_bytes: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +47,8 @@ class _Laid:
     nic: float
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """Of one operation of some groups: what NCCL takes from which size on, and a floor so that more bytes never take less."""
-
-    starts: Floats
-    taken: tuple[Candidate, ...]
-    laid: tuple[_Laid, ...]
-    floors: tuple[Floats, ...]
+_Known = dict[int, tuple[dict[tuple[int, ...], Loads], Loads]]
+"""By node: loads of each of its groups, by their GPUs there, and of all together."""
 
 
 class Collectives:
@@ -97,7 +72,7 @@ class Collectives:
         self._odd = odd_nodes(cluster, settings)
         self._kinds: dict[Groups, Kinds] = {}
         self._laid: dict[tuple[Groups, Pattern], _Laid] = {}
-        self._plans: dict[tuple[str, Groups], _Plan] = {}
+        self._plans: dict[tuple[str, Groups], tuple[Stretch, ...]] = {}
         self._times: dict[tuple[str, int, Groups], Timing] = {}
 
     @classmethod
@@ -115,9 +90,11 @@ class Collectives:
 
     def link_bytes(self, op: str, nbytes: int, groups: Groups) -> dict[str, float]:
         """Payload bytes on every link, all groups together, each edge once: for small worlds and tests."""
-        candidate = self._plan(op, groups)
-        at = int(np.searchsorted(candidate.starts, max(nbytes, 1), side="right")) - 1
-        pattern, times = _pattern(op, candidate.taken[at]), _times(op, candidate.taken[at], groups.size)
+        plan = self._plan(op, groups)
+        if not plan:
+            return {}
+        taken = plan[bisect_right(plan, float(nbytes), key=_start) - 1].taken
+        pattern, times = _pattern(op, taken), _times(op, taken, groups.size)
         total: dict[str, float] = {}
         for g in range(groups.count):
             whole = self._machine.whole(member(groups, g, self.cluster.gpus_per_node), pattern)
@@ -138,83 +115,75 @@ class Collectives:
         return self._wants(op, groups)
 
     def _wants(self, op: str, groups: Groups) -> dict[str, float]:
-        plan = self._plan(op, groups)
-        candidate = plan.taken[-1]
-        first = int(groups.group_of_ranks()[0]) if groups.listed else 0
-        machine, pattern = self._machine, _pattern(op, candidate)
-        loads = machine.at_node(member(groups, max(first, 0), self.cluster.gpus_per_node), 0, pattern)
-        times = _times(op, candidate, groups.size)
-        spent = {name: share * times / machine.capacity(link) for name, (link, share) in loads.links.items()}
-        spent.update({name: seconds * times for name, seconds in loads.limits.items()})
+        taken = self._plan(op, groups)[-1].taken
+        first = int(np.maximum(groups.group_of_ranks()[0], 0)) if groups.listed else 0
+        one = member(groups, first, self.cluster.gpus_per_node)
+        own, all_ = self._at(groups, one, 0, _pattern(op, taken), {})
+        spent = dict(self._machine.spent(own, all_))
         most = max(max(spent.values(), default=0.0), 1e-30)
         return {name: seconds / most for name, seconds in spent.items()}
 
     def _time(self, op: str, nbytes: int, groups: Groups) -> Timing:
         if nbytes < 0:
             raise UsageMistake(f"{op} of {nbytes} bytes: give 0 bytes or more")
-        kinds = self._kinds_of(groups)
+        kind, plan = self._kinds_of(groups).kind, self._plan(op, groups)
         if groups.size == 1 or nbytes == 0:
             zero = np.zeros(groups.count)
-            return Timing(zero, zero, zero, "none", "none", 0, kinds.kind, (None,) * len(kinds.members), 0.0, 0.0)
-        plan = self._plan(op, groups)
-        at = int(np.searchsorted(plan.starts, nbytes, side="right")) - 1
-        taken, laid = plan.taken[at], plan.laid[at]
-        fixed, whole = self._clock(op, taken, laid, groups, nbytes)
-        ns = np.maximum(whole, plan.floors[at])[kinds.kind]
-        own = 1 / taken.bytes_per_s
-        held = tuple(
-            where if s * _wire(taken, self.tables) * _times(op, taken, groups.size) > own else None
-            for s, where in zip(laid.seconds, laid.where, strict=True)
-        )
-        sent = nbytes * _times(op, taken, groups.size)
+            return Timing(zero, zero, zero, "none", "none", 0, kind, (None,) * (1 + int(kind.max())), 0.0, 0.0)
+        it = plan[bisect_right(plan, float(nbytes), key=_start) - 1]
+        ns = it.ns(nbytes)[kind]
+        taken = it.taken
         return Timing(
             ns,
-            np.full(groups.count, fixed),
-            bus_factor(cast(Op, op), groups.size) * nbytes / ns * 1e9,
+            np.full(len(ns), it.fixed_ns),
+            bus_factor(cast(Op, op), groups.size) * nbytes * 1e9 / ns,
             taken.algorithm,
             taken.protocol,
             taken.channels,
-            kinds.kind,
-            held,
-            laid.scale_up * sent,
-            laid.nic * sent,
+            kind,
+            it.held,
+            it.scale_up * nbytes,
+            it.nic * nbytes,
         )
 
-    def _clock(self, op: str, taken: Candidate, laid: _Laid, groups: Groups, nbytes: float) -> tuple[float, Floats]:
-        """ns without any transfer, and in all [kinds]."""
-        ramp = self._ramp(groups)
-        links = laid.seconds * _wire(taken, self.tables) * _times(op, taken, groups.size)
-        transfer = np.maximum(links, 1 / taken.bytes_per_s) * nbytes * 1e9
-        fixed = ramp.overhead_us * 1e3 + taken.latency_ns
-        return fixed, fixed + np.sqrt(ramp.fill_us * 1e3 * transfer) + transfer
-
-    def _ramp(self, groups: Groups) -> Ramp:
-        inside = len(self._kinds_of(groups).members[0].nodes) == 1
-        return self.tables.ramp["nvlink"] if inside else self._machine.across
-
-    def _plan(self, op: str, groups: Groups) -> _Plan:
+    def _plan(self, op: str, groups: Groups) -> tuple[Stretch, ...]:
         key = (op, groups)
         found = self._plans.get(key)
         if found is None:
             found = self._plans[key] = self._planned(op, groups)
         return found
 
-    def _planned(self, op: str, groups: Groups) -> _Plan:
+    def _planned(self, op: str, groups: Groups) -> tuple[Stretch, ...]:
         if op not in OPS:
             raise UsageMistake(f"{op}: no such collective; known: {', '.join(OPS)}")
+        kinds = self._kinds_of(groups)
+        if groups.size == 1:
+            return ()
         shape = self._shape(groups)
         found = candidates(cast(Op, op), shape, self.tables, self.settings)
         best = choose(found, shape, self.tables, _SIZES)
         first = [0, *(np.flatnonzero(np.diff(best)) + 1).tolist()]
-        taken = tuple(found[int(best[i])] for i in first)
-        laid = tuple(self._lay(groups, _pattern(op, c)) for c in taken)
-        starts = np.asarray([0.0, *_SIZES[first[1:]]])
-        floor = np.zeros(len(laid[0].seconds))
-        floors = [floor]
-        for i, end in enumerate(starts[1:]):
-            floor = np.maximum(floor, self._clock(op, taken[i], laid[i], groups, float(end))[1])
-            floors.append(floor)
-        return _Plan(starts, taken, laid, tuple(floors))
+        ramp = self.tables.ramp["nvlink"] if len(kinds.members[0].nodes) == 1 else self._machine.across
+        stretches: list[Stretch] = []
+        for i in first:
+            taken = found[int(best[i])]
+            start = float(_SIZES[i]) if i else 0.0
+            laid, times = self._lay(groups, _pattern(op, taken)), _times(op, taken, groups.size)
+            links, own = laid.seconds * _wire(taken, self.tables) * times, 1 / taken.bytes_per_s
+            stretches.append(
+                Stretch(
+                    start,
+                    taken,
+                    np.maximum(links, own) * 1e9,
+                    tuple(where if s > own else None for s, where in zip(links.tolist(), laid.where, strict=True)),
+                    stretches[-1].ns(start) if stretches else np.zeros(len(links)),
+                    ramp.overhead_us * 1e3 + taken.latency_ns,
+                    ramp.fill_us * 1e3,
+                    laid.scale_up * times,
+                    laid.nic * times,
+                )
+            )
+        return tuple(stretches)
 
     def _shape(self, groups: Groups) -> Shape:
         one = self._kinds_of(groups).members[0]
@@ -246,18 +215,33 @@ class Collectives:
         if found is not None:
             return found
         seconds, where, up, nic = [], [], 0.0, 0.0
-        kinds = self._kinds_of(groups)
+        kinds, known = self._kinds_of(groups), _Known()
         for k, (one, looked) in enumerate(zip(kinds.members, kinds.looked_at, strict=True)):
             worst = (0.0, "")
             for i in looked:
-                loads = self._machine.at_node(one, i, pattern)
-                worst = max(worst, self._machine.worst(loads))
+                own, all_ = self._at(groups, one, i, pattern, known)
+                worst = max(worst, *((s, name) for name, s in self._machine.spent(own, all_)))
                 if k == 0:
-                    up, nic = max(up, _most(loads, "scale_up")), max(nic, _most(loads, "cable"))
+                    up, nic = max(up, _most(own, "scale_up")), max(nic, _most(all_, "cable"))
             seconds.append(worst[0])
             where.append(worst[1])
         self._laid[key] = found = _Laid(np.asarray(seconds), tuple(where), up, nic)
         return found
+
+    def _at(self, groups: Groups, one: Member, i: int, pattern: Pattern, known: _Known) -> tuple[Loads, Loads]:
+        """Loads of one group at its i-th node, and of all groups there: those of an axis run at the same time."""
+        node, per = int(one.nodes[i]), self.cluster.gpus_per_node
+        if node not in known:
+            each: dict[tuple[int, ...], Loads] = {}
+            all_ = Loads()
+            for g in groups.groups_of(np.arange(node * per, (node + 1) * per)).tolist():
+                other = member(groups, g, per)
+                at = int(np.flatnonzero(other.nodes == node)[0])
+                each[other.local(at)] = self._machine.at_node(other, at, pattern)
+                all_.join(each[other.local(at)])
+            known[node] = each, all_
+        each, all_ = known[node]
+        return each[one.local(i)], all_
 
     def _kinds_of(self, groups: Groups) -> Kinds:
         found = self._kinds.get(groups)
@@ -267,6 +251,10 @@ class Collectives:
                 raise UsageMistake(f"groups over {groups.world} ranks: {has}; take more nodes")
             found = self._kinds[groups] = kinds_of(groups, self.cluster, self._odd)
         return found
+
+
+def _start(stretch: Stretch) -> float:
+    return stretch.start
 
 
 def _pattern(op: str, taken: Candidate) -> Pattern:
