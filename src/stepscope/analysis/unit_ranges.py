@@ -25,11 +25,13 @@ def unit_codes(host: Hosts) -> tuple[list[str], rules.Codes]:
     codes = np.full(len(host.code), -1, dtype=np.int64)
     if not units:
         return units, codes
-    rows = np.flatnonzero(host.main)
-    starts = host.start[rows]
-    for low_ns, high_ns, unit in _under_way(host, hooks, rows):
-        low, high = np.searchsorted(starts, [low_ns, high_ns])
-        codes[rows[low:high]] = number[unit]
+    hooked = np.isin(host.code, list(hooks)) & (host.thread >= 0)
+    for thread in np.unique(host.thread[hooked]):  # the loop's, and on a GPU autograd's own
+        rows = np.flatnonzero(host.thread == thread)
+        starts = host.start[rows]
+        for low_ns, high_ns, unit in _under_way(host, hooks, rows):
+            low, high = np.searchsorted(starts, [low_ns, high_ns])
+            codes[rows[low:high]] = number[unit]
     own = np.full(len(host.name), -1, dtype=np.int64)
     for code, (_, unit) in hooks.items():
         own[code] = number[unit]

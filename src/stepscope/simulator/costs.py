@@ -114,6 +114,7 @@ def _around(job: Job, costs: Costs) -> None:
     costs.duration["loop"] = job.stack.host.step_us * 1e3
     nbytes = workload.plan.mbs * workload.seq * TOKEN_BYTES
     costs.duration["batch copy"] = nbytes / (job.cluster.node.pcie_bytes_per_s * conditions.copy_fraction) * 1e9
+    costs.host_ns["batch copy"] = 2 * job.stack.host.launch_us * 1e3
     held: Duration = 0.0
     hidden = 0.0
     if workload.checkpoint.every:

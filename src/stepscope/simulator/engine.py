@@ -186,7 +186,7 @@ def run_step(work: Work, state: State, jitter: Draws | None = None) -> StepTimes
             streams[code.stream] = e
             i[:] = s
             s[:] = b
-            host = e if code.holds_host else i
+            host = e if code.holds_host else i + pace * code.host_ns
             continue
         else:  # a checkpoint: every rank is held until all have handed theirs over; what is left is uploaded beside the steps
             maximum(s, state.uploaded, out=spare)

@@ -108,8 +108,10 @@ class _Exchange:
 
     def _send(self, unit: str, nbytes: int, after: int, count: int, ready: float) -> None:
         key = f"{self.name}:{self.comm.axis}:{nbytes}"
-        op = Op("collective", self.name, key, unit, "backward", REDUCE, self.comm, nbytes, after=(after,), count=count, ready=ready,
-                micro=self.micro)  # fmt: skip
+        op = Op(
+            "collective", self.name, key, unit, "backward", REDUCE, self.comm, nbytes, (after,), count=count, ready=ready,
+            micro=self.micro,
+        )  # fmt: skip
         self.sent.append(self.program.add(op))
 
 

@@ -1,0 +1,1 @@
+"""From simulated times to the spans that a profiler would have recorded."""
