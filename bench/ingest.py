@@ -26,13 +26,14 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
+from case import KIB, Case
+
 ROOT: Final = Path(__file__).resolve().parents[1]
 DEFAULT: Final = ROOT.parent / "shared/traces/hta-ddp-a100-control"
-KIB: Final = 1 if sys.platform == "darwin" else 1024
 
 BARE = """
 import gc, sys
@@ -93,17 +94,6 @@ if __name__ == "__main__":
     print("RANKS", len(analysis.t.traces), "")
     print("TIMES", loaded - begin, time.perf_counter() - loaded)
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One measured command."""
-
-    name: str
-    seconds: float
-    cpu_s: float
-    peak_rss_bytes: int
-    ratio_to_peer: float | None
 
 
 def make(source: Path, folder: Path, ranks: int, megabytes: float) -> int:

@@ -16,8 +16,10 @@ import statistics
 import subprocess
 import sys
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Final
+
+from case import KIB, Case
 
 PEER: Final = "python -c pass"
 CASES: Final = {
@@ -26,18 +28,6 @@ CASES: Final = {
     "stepscope --help": ["-m", "stepscope", "--help"],
     "stepscope --version": ["-m", "stepscope", "--version"],
 }
-KIB: Final = 1 if sys.platform == "darwin" else 1024  # unit of ru_maxrss
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One way to start: medians of wall and CPU seconds, of the peak resident bytes, and seconds over the peer's."""
-
-    name: str
-    seconds: float
-    cpu_s: float
-    peak_rss_bytes: int
-    ratio_to_peer: float
 
 
 def once(arguments: list[str]) -> tuple[float, float, int]:

@@ -56,6 +56,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     optimizer: Literal["adamw", "adam8bit", "sgd"] = "adamw"
 
     @property
+    def sharded(self) -> bool:
+        """Whether parameters are gathered from several ranks before they are used."""
+        return self.strategy in ("fsdp", "hsdp") and self.shard > 1
+
+    @property
     def data_ranks(self) -> int:
         """Ranks that see different batches."""
         return self.replicate * self.shard

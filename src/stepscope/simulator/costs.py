@@ -50,7 +50,7 @@ def program_of(job: Job, units: Units, save: bool) -> Program:
     width = gathered_bytes(plan)
     sizes = Sizes(width, REDUCED_BYTES[plan.reduce], tokens * shape.hidden * width if plan.tp > 1 else 0)
     kind = job.stack.framework.kind
-    if plan.strategy in ("ddp", "zero1"):
+    if plan.strategy in ("ddp", "zero1") or plan.data_ranks == 1:
         return ddp(plan, units, sizes, save=save)
     return fsdp(plan, units, sizes, "fsdp1" if kind == "fsdp1" else "fsdp2", save=save)
 
@@ -89,7 +89,7 @@ def _costs(job: Job, program: Program, units: Units, kernels: Kernels, collectiv
            joinings: dict[str, Joining]) -> Costs:  # fmt: skip
     costs = Costs()
     stack, plan = job.stack, job.workload.plan
-    copies = plan.strategy in ("fsdp", "hsdp") and stack.framework.kind != "fsdp1"
+    copies = plan.sharded and stack.framework.kind != "fsdp1"
     for op in program.ops:
         if op.work not in costs.duration:
             if op.kind == "compute":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -30,7 +30,7 @@ class Simulator:
     faults: tuple[Fault, ...] = ()
     steps: int = DEFAULT_STEPS
     seed: int = 0
-    noise: Noise = Noise()
+    noise: Noise = field(default_factory=Noise)
 
     def run(self) -> list[Step]:
         """The steps, numbered from 0."""

@@ -50,7 +50,7 @@ def ddp(plan: Plan, units: Units, sizes: Sizes, *, overlap: bool = True, save: b
     for micro in range(plan.ga):
         frame.batch(program, micro)
         _forward(program, units, sizes, micro)
-        sync = plan.sync == "every" or micro == plan.ga - 1
+        sync = plan.data_ranks > 1 and (plan.sync == "every" or micro == plan.ga - 1)
         buckets = _Buckets()
         _backward(program, units, sizes, _Exchange(program, comm, op_name, micro, sync and overlap, buckets, sent), plan.ac)
         if sync and not overlap:
@@ -60,11 +60,11 @@ def ddp(plan: Plan, units: Units, sizes: Sizes, *, overlap: bool = True, save: b
             sent.append(
                 program.add(Op("collective", op_name, key, "root", "backward", REDUCE, comm, nbytes, after=last, micro=micro))
             )
-    norms: tuple[Comm, ...] = (comm,) if plan.strategy == "zero1" else ()
+    norms: tuple[Comm, ...] = (comm,) if plan.strategy == "zero1" and plan.data_ranks > 1 else ()
     if plan.tp > 1:
         norms += (Comm("tp", "tp"),)
     done = frame.update(program, tuple(sent[-1:]), norms, plan.ga - 1)
-    if plan.strategy == "zero1":
+    if plan.strategy == "zero1" and plan.data_ranks > 1:
         nbytes = units.parameters * sizes.gather
         key = f"all_gather:{comm.axis}:{nbytes}"
         done = program.add(Op("collective", "all_gather", key, "root", "forward", GATHER, comm, nbytes, after=(done,)))

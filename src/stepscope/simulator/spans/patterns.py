@@ -79,7 +79,7 @@ def _pattern(prepared: Prepared, op: Op, kernels: StepKernels, gathered: bool, w
 
 
 def _copies(prepared: Prepared) -> bool:
-    return prepared.job.workload.plan.strategy in ("fsdp", "hsdp") and prepared.job.stack.framework.kind != "fsdp1"
+    return prepared.job.workload.plan.sharded and prepared.job.stack.framework.kind != "fsdp1"
 
 
 def _unit_bytes(prepared: Prepared, op: Op) -> int:

@@ -192,7 +192,7 @@ def _anchors(prepared: Prepared, times: StepTimes, template: Template, ranks: li
     codes, work = prepared.work.codes, prepared.work
     n = len(codes)
     issue, start, begin, end = (a[:, ranks] for a in (times.issue, times.start, times.begin, times.end))
-    pace = np.broadcast_to(work.host_pace, times.host_start.shape)[ranks]
+    pace = np.broadcast_to(times.host_pace, times.host_start.shape)[ranks]  # the step's own: work is used again
     host = np.array([code.host_ns for code in codes])[:, None] * pace
     lead = np.stack([np.broadcast_to(code.lead_ns, times.host_start.shape)[ranks] for code in codes])
     each = np.stack(

@@ -50,7 +50,7 @@ class _Trace:
         self.prepared, self.patterns = prepared, patterns
         self.ops = prepared.work.program.ops
         self.template = Template(len(self.ops))
-        self.sharded = prepared.job.workload.plan.strategy in ("fsdp", "hsdp")
+        self.sharded = prepared.job.workload.plan.sharded
         self.forward: dict[int, int] = {}  # micro-batch -> row of the range around its forward
         self.entered: set[tuple[str, int]] = set()  # units whose backward has begun
 

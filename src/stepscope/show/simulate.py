@@ -1,0 +1,117 @@
+"""A simulated step as a screen: how long, where it goes, what it holds; the walk to a plan that fits; a sweep as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from stepscope.model.breakdown import NS_PER_MS
+from stepscope.model.prediction import Prediction
+from stepscope.model.simulated import Change, Point, Simulated
+from stepscope.model.table import Cell, Column, Table
+from stepscope.model.words import PARTS
+from stepscope.show import units
+from stepscope.show.terminal import Block, Paragraph
+
+HONEST: Final = "Simulated: these figures follow from a model of the cluster and say nothing about a real one."
+GIB: Final = 2**30
+
+
+def blocks(result: Simulated, changes: Sequence[Change] = ()) -> Iterator[Block]:
+    """The whole screen."""
+    yield Paragraph(HONEST, "warn")
+    yield Paragraph(_headline(result), "bold")
+    for fault in result.faults:
+        yield Paragraph(f"with {fault}", tight=True)
+    if result.stopped is not None:
+        yield Paragraph(f"The job stops: {result.stopped}", "bad")
+    if changes:
+        yield walk(changes)
+    yield from _memory(result.mean)
+    if result.stopped is None or result.steps_ns:
+        yield _parts(result.mean)
+        yield _conventions(result.mean)
+    for note in result.notes:
+        yield Paragraph(note, "dim", indent=2)
+
+
+def walk(changes: Sequence[Change]) -> Table:
+    """From the plan that was asked for to the one that fits, and what it costs."""
+    names = ("plan", "change", "memory GiB", "fits", "step ms", "exposed ms", "tokens/s/GPU")
+    columns = tuple(Column(name, right=i > 1) for i, name in enumerate(names))
+    rows = tuple((change.plan, change.why, *_figures(change.prediction)) for change in changes)
+    first, last = changes[0].prediction, changes[-1].prediction
+    more = (last.exposed_ns - first.exposed_ns) / NS_PER_MS
+    note = f"exposed communication changes by {more:+.1f} ms a step" if len(changes) > 1 else "it fits as it is"
+    return Table("What fits", columns, rows, (note,))
+
+
+def sweep(points: Sequence[Point]) -> Iterator[Block]:
+    """How the step changes from one plan to the next."""
+    yield Paragraph(HONEST, "warn")
+    names = ("plan", "ranks", "memory GiB", "fits", "step ms", "exposed ms", "exposed", "tokens/s/GPU", "against first")
+    columns = tuple(Column(name, right=i > 0) for i, name in enumerate(names))
+    base = next((p.prediction for p in points if p.prediction is not None), None)
+    rows = tuple(_point(point, base) for point in points)
+    refused = tuple(f"{p.plan}: {p.refused}" for p in points if p.refused)
+    yield Table("How the cost grows", columns, rows, refused)
+
+
+def _point(point: Point, base: Prediction | None) -> tuple[Cell, ...]:
+    found = point.prediction
+    if found is None or base is None:
+        return (point.plan, point.ranks, *(None,) * 7)
+    memory, fits, step, exposed, rate = _figures(found)
+    share = units.percent(found.exposed_ns, found.step_ns)
+    against = units.percent(round(found.tokens_per_s_per_gpu), round(base.tokens_per_s_per_gpu))
+    return (point.plan, point.ranks, memory, fits, step, exposed, share, rate, against)
+
+
+def _figures(found: Prediction) -> tuple[str, str, str, str, str]:
+    return (
+        f"{found.memory_bytes / GIB:.1f}",
+        "yes" if found.fits else "no",
+        f"{found.step_ns / NS_PER_MS:.1f}",
+        f"{found.exposed_ns / NS_PER_MS:.1f}",
+        f"{found.tokens_per_s_per_gpu:,.0f}",
+    )
+
+
+def _headline(result: Simulated) -> str:
+    where = f"{result.ranks} ranks of {result.system} ({result.nodes} node{'s' if result.nodes > 1 else ''})"
+    if not result.steps_ns:
+        return f"{result.model} on {where}, {result.plan}, {result.stack}: no step ends."
+    spread = ""
+    if len(result.steps_ns) > 1:
+        least, most = units.duration(min(result.steps_ns)), units.duration(max(result.steps_ns))
+        spread = f", {least} to {most} over {len(result.steps_ns)} steps"
+    mean = result.mean
+    return (
+        f"{result.model} on {where}, {result.plan}, {result.stack}: a step takes {units.duration(mean.step_ns)}{spread}, "
+        f"{mean.tokens_per_s_per_gpu:,.0f} tokens/s/GPU; {units.duration(mean.exposed_ns)} of communication "
+        f"({units.percent(mean.exposed_ns, mean.step_ns)}) is exposed."
+    )
+
+
+def _memory(found: Prediction) -> Iterator[Block]:
+    words = f"about {found.memory_bytes / GIB:.1f} of {found.capacity_bytes / GIB:.1f} GiB a GPU"
+    if found.fits:
+        yield Paragraph(f"Memory: {words}, a simple sum.", tight=True)
+    else:
+        yield Paragraph(
+            f"Out of memory: {words} by a simple sum. A real job would not start; --fit looks for a plan that does.", "bad"
+        )
+
+
+def _parts(found: Prediction) -> Table:
+    unit = units.time_unit([found.step_ns])
+    shown = [part for part in PARTS if found.parts_ns[part]]
+    rows = [(part, unit.cell(found.parts_ns[part]), units.percent(found.parts_ns[part], found.step_ns)) for part in shown]
+    rows.append(("step", unit.cell(found.step_ns), "100 %"))
+    columns = (Column("part"), Column(f"mean {unit.name}", right=True), Column("share", right=True))
+    return Table("Where the step goes", columns, tuple(rows))
+
+
+def _conventions(found: Prediction) -> Block:
+    known = [f"{100 * share:.1f} % ({name})" for name, share in found.mfu.items() if share is not None]
+    return Paragraph(f"MFU by convention: {', '.join(known) if known else 'unknown, the GPU has no peak for this precision'}")

@@ -1,0 +1,100 @@
+"""What a user asks to have simulated, in their words, and the jobs that follow. Names of the catalog or paths of own files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from stepscope.catalog.model import load_model
+from stepscope.catalog.stack import DEFAULT_STACK, Stack, load_stack
+from stepscope.catalog.system import System, load_system
+from stepscope.model.errors import UsageMistake
+from stepscope.model.plan import Plan, parse_plan
+from stepscope.model.simulated import Change, Point, Simulated
+from stepscope.model.workload import Checkpoint, Loader, Workload, parse_checkpoint, parse_loader
+from stepscope.simulator import sweep as sweeps
+from stepscope.simulator.anchor import anchored
+from stepscope.simulator.faults.fault import Fault, parse_fault
+from stepscope.simulator.fit import walk
+from stepscope.simulator.job import Job, job_on
+from stepscope.simulator.noise import Noise
+from stepscope.simulator.predict import predictor
+from stepscope.simulator.simulate import DEFAULT_STEPS, Simulator, summarise
+from stepscope.simulator.simulation import Step
+
+
+@dataclass(frozen=True)
+class Request:
+    """One `simulate`. `anchor` is a measured healthy step in seconds."""
+
+    model: str
+    system: str
+    plan: str
+    stack: str | None = None
+    faults: Sequence[str] = ()
+    steps: int = DEFAULT_STEPS
+    seed: int = 0
+    noise: bool = True
+    loader: str | None = None
+    checkpoint: str | None = None
+    anchor: float | None = None
+
+    def the_system(self) -> System:
+        """The cluster's description."""
+        return load_system(_path_or_name(self.system))
+
+    def workload(self) -> Workload:
+        """The model with its plan. UsageMistake for a model without shapes."""
+        model = load_model(_path_or_name(self.model))
+        if model.shape is None:
+            raise UsageMistake(f"{model.name}: has a number of parameters but no shapes; give a model with shapes")
+        return Workload(
+            model=model.name,
+            shape=model.shape,
+            plan=parse_plan(self.plan),
+            loader=parse_loader(self.loader) if self.loader else Loader(),
+            checkpoint=parse_checkpoint(self.checkpoint) if self.checkpoint else Checkpoint(),
+        )
+
+    def job(self) -> Job:
+        """The healthy job, its stack stretched to the anchor where there is one."""
+        job = job_on(self.the_system(), self.workload(), self._stack())
+        return job if self.anchor is None else replace(job, stack=anchored(job, self.anchor * 1e9))
+
+    def the_faults(self) -> tuple[Fault, ...]:
+        """The faults, as far as words can be checked without the job."""
+        return tuple(parse_fault(text) for text in self.faults)
+
+    def run(self) -> tuple[list[Step], Simulated]:
+        """The steps of all ranks, and what they come to."""
+        job = self.job()
+        noise = Noise() if self.noise else Noise.none()
+        steps = Simulator(job, self.the_faults(), self.steps, self.seed, noise).run()
+        return steps, summarise(job, steps, self.faults)
+
+    def fitted(self) -> list[Change]:
+        """The walk to a plan that fits."""
+        return walk(self.job(), self.the_system())
+
+    def with_plan(self, plan: str) -> Request:
+        """The same with another plan."""
+        return replace(self, plan=plan)
+
+    def sweep_plans(self, text: str) -> list[tuple[str, Plan]]:
+        """The plans of a sweep, `fsdp=8,16,32`."""
+        key, values = sweeps.parse_sweep(text)
+        return sweeps.plans(self.plan, key, values)
+
+    def sweep(self, tried: Sequence[tuple[str, Plan]]) -> Iterator[Point]:
+        """A point per plan, healthy and without noise."""
+        workload = replace(self, plan=tried[0][0]).workload()
+        stack = replace(self, plan=tried[0][0]).job().stack if self.anchor is not None else self._stack()
+        return sweeps.sweep(workload, tried, predictor(self.the_system(), stack))
+
+    def _stack(self) -> Stack:
+        return load_stack(_path_or_name(self.stack or DEFAULT_STACK))
+
+
+def _path_or_name(text: str) -> str | Path:
+    return Path(text) if "/" in text or text.endswith(".toml") else text
