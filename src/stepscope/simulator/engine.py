@@ -42,7 +42,8 @@ class State:
 class StepTimes:
     """Times of one step, [operations, ranks] ns. `begin` of a collective is when its last member had joined, else its start.
 
-    `issue` is when the host began to issue the operation; `host_start` and `host_end` [ranks] are the host's step.
+    `issue` is when the host began to issue the operation; `host_start` and `host_end` [ranks] are the host's step, `host_pace`
+    what its issuing was multiplied with in it.
     """
 
     start: Array
@@ -51,6 +52,7 @@ class StepTimes:
     issue: Array
     host_start: Array
     host_end: Array
+    host_pace: Array | float = 1.0
 
 
 def run_step(work: Work, state: State, jitter: Draws | None = None) -> StepTimes:
@@ -169,6 +171,8 @@ def run_step(work: Work, state: State, jitter: Draws | None = None) -> StepTimes
             e[:] = s
             for d in code.after:
                 maximum(e, end[d], out=e)
+            if code.only is not None:
+                np.copyto(e, s, where=~code.only)
             host = e
         elif kind == 3:  # host works
             add(s, code.duration, out=e)
@@ -186,7 +190,8 @@ def run_step(work: Work, state: State, jitter: Draws | None = None) -> StepTimes
             streams[code.stream] = e
             i[:] = s
             s[:] = b
-            host = e if code.holds_host else i + pace * code.host_ns
+            freed = i + pace * code.host_ns
+            host = freed if not code.holds_host else e if code.only is None else np.where(code.only, e, freed)
             continue
         else:  # a checkpoint: every rank is held until all have handed theirs over; what is left is uploaded beside the steps
             maximum(s, state.uploaded, out=spare)
@@ -203,4 +208,4 @@ def run_step(work: Work, state: State, jitter: Draws | None = None) -> StepTimes
         finish(pending)
     host_end = host + pace * since
     state.host = host_end
-    return StepTimes(start, begin, end, issue, host_start, host_end.copy())
+    return StepTimes(start, begin, end, issue, host_start, host_end.copy(), pace)

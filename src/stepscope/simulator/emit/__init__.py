@@ -1,0 +1,1 @@
+"""What the real tools would have left of a simulated job, one file per format."""
