@@ -133,6 +133,11 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
             return [link for link in self.links() if link.kind == "cable" and self._port(link) == end]
         return [link for link in self.links() if end in (link.src, link.dst)]
 
+    def cables(self, node: int, nic: int) -> list[Link]:
+        """The cable of a NIC, out of it and into it."""
+        link = self._cable(node, nic)
+        return self._odd([link, mirror(link)])
+
     def port(self, node: int, nic: int) -> str:
         """The leaf's port that a NIC is plugged into, `leaf2/port7`."""
         slots = self.wiring(node).nics
@@ -171,7 +176,8 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     def _cable(self, node: int, nic: int) -> Link:
         wiring = self.wiring(node)
         leaf = f"leaf{self.fabric.leaf(node, wiring.nics[nic].rail)}"
-        return Link(f"node{node}/nic{nic}", leaf, "cable", wiring.nic_bytes_per_s, wiring.latencies.cable_ns)
+        rate = wiring.nic_bytes_per_s * self.fabric.cables_carry
+        return Link(f"node{node}/nic{nic}", leaf, "cable", rate, wiring.latencies.cable_ns)
 
     def _spine(self, src: str, dst: str) -> Link:
         return Link(src, dst, "spine", self.fabric.spine_bytes_per_s, self.node.latencies.spine_ns)

@@ -13,13 +13,17 @@ import msgspec
 
 
 class Fabric(msgspec.Struct, frozen=True, kw_only=True):
-    """`nodes_per_leaf` nodes are a pod, with `rails` each; `spine_bytes_per_s` is one leaf to one spine; no spine: one pod."""
+    """`nodes_per_leaf` nodes are a pod, with `rails` each; `spine_bytes_per_s` is one leaf to one spine; no spine: one pod.
+
+    `cables_carry` is what of their rate the cables of NICs have left for this job.
+    """
 
     kind: Literal["rail-optimised", "fat-tree"]
     nodes_per_leaf: int
     rails: int
     spines: int
     spine_bytes_per_s: float
+    cables_carry: float = 1.0
 
     def leaves(self, nodes: int) -> int:
         """Leaf switches that so many nodes need."""

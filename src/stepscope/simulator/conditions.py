@@ -31,7 +31,8 @@ class Blend:
 class Delay:
     """The host of a rank stands still for `ns` before the operation named `before` of micro-batch `micro`, `times` a step.
 
-    `drains`: it waits for the device first, as a synchronisation does. `name` is what a profiler would show.
+    `drains`: it waits for the device first, as a synchronisation does; a rank on which `ns` is 0 does neither. `name` is what a
+    profiler would show.
     """
 
     before: str
@@ -43,11 +44,23 @@ class Delay:
 
 
 @dataclass(frozen=True)
+class Stall:
+    """A NIC whose link is down for `ns` while one collective of the step is on it, `at` of all that use it (0 to 1)."""
+
+    node: int
+    nic: int
+    ns: float
+    at: float
+
+
+@dataclass(frozen=True)
 class Conditions:
     """`clock` and `hbm` are fractions of the healthy GPU's; `load` multiplies what a rank computes; `host_pace` what its host
     thread takes, `launch_us` what one launch costs. `fetch` multiplies a batch's making, `read` its reading, `batch_delay_ns`
-    comes on top; `copy_fraction` is the rate of the batch's copy, `pageable` holds the host meanwhile. `save_ns` comes on top of
-    a save. `stall_ns` holds up one collective between nodes in a step, as a link that is down does.
+    comes on top of the first one of a step; `copy_fraction` is the rate of the batch's copy, `slot` that of the GPU's PCIe slot;
+    where `pageable`, the copy holds the host. `save_ns` comes on top of a save, `stall` is a link that goes down. `late_gathers`
+    is the share of the units that are gathered when they are needed, `eager_syncs` that of the micro-batches but the last that
+    exchange gradients all the same.
     """
 
     clock: PerRank = 1.0
@@ -59,9 +72,12 @@ class Conditions:
     read: PerRank = 1.0
     batch_delay_ns: PerRank = 0.0
     copy_fraction: PerRank = 1.0
-    pageable: bool = False
+    slot: PerRank = 1.0
+    pageable: PerRank | bool = False
     save_ns: PerRank = 0.0
-    stall_ns: float = 0.0
+    stall: Stall | None = None
+    late_gathers: float = 0.0
+    eager_syncs: float = 0.0
     offloaded: PerRank = 0.0
     blends: tuple[Blend, ...] = ()
     delays: tuple[Delay, ...] = field(default=())

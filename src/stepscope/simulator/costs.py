@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
 
 from stepscope.model.mesh import Mesh
 from stepscope.model.plan import Plan
-from stepscope.simulator.delays import delay_costs, with_delays
+from stepscope.simulator.delays import delay_costs, spread, with_delays
 from stepscope.simulator.job import Job
 from stepscope.simulator.joining import Joining
 from stepscope.simulator.kernel_costs import Kernels, compute_ns, copy_ns, gathered_bytes, kernels_of
@@ -23,6 +24,7 @@ from stepscope.simulator.programs.ddp import ddp
 from stepscope.simulator.programs.fsdp import Sizes, fsdp
 from stepscope.simulator.programs.units import Units, units_of
 from stepscope.simulator.saving import save_ns
+from stepscope.simulator.stalls import stalled
 from stepscope.simulator.work import Batches, Costs, Duration, Work, fill
 
 REDUCED_BYTES = {"fp32": 4, "bf16": 2}
@@ -50,9 +52,11 @@ def program_of(job: Job, units: Units, save: bool) -> Program:
     width = gathered_bytes(plan)
     sizes = Sizes(width, REDUCED_BYTES[plan.reduce], tokens * shape.hidden * width if plan.tp > 1 else 0)
     kind = job.stack.framework.kind
+    eager = frozenset(spread(plan.ga - 1, ceil(job.conditions.eager_syncs * (plan.ga - 1))))
     if plan.strategy in ("ddp", "zero1") or plan.data_ranks == 1:
-        return ddp(plan, units, sizes, save=save)
-    return fsdp(plan, units, sizes, "fsdp1" if kind == "fsdp1" else "fsdp2", save=save)
+        return ddp(plan, units, sizes, save=save, eager=eager)
+    late = frozenset(spread(len(units.layers), ceil(job.conditions.late_gathers * len(units.layers))))
+    return fsdp(plan, units, sizes, "fsdp1" if kind == "fsdp1" else "fsdp2", save=save, late=late, eager=eager)
 
 
 def prepare(job: Job, batches: Batches, *, width: int | None = None, save: bool = False, kernels: Kernels | None = None,
@@ -65,9 +69,10 @@ def prepare(job: Job, batches: Batches, *, width: int | None = None, save: bool 
     program = with_delays(program_of(job, units, save), job.conditions.delays)
     joinings = {name: Joining(size, stride, ranks) for name, (size, stride) in axes(job.mesh, job.workload.plan).items()}
     costs = _costs(job, program, units, kernels, collectives, joinings)
+    codes = stalled(job, program, fill(program, costs, joinings), joinings, axes(job.mesh, job.workload.plan))
     work = Work(
         program=program,
-        codes=fill(program, costs, joinings),
+        codes=codes,
         batches=batches,
         host_pace=job.conditions.host_pace,
         launch_latency_ns=float(job.gpu.launch.latency_ns) if job.gpu.launch else 0.0,
@@ -112,8 +117,9 @@ def _around(job: Job, costs: Costs) -> None:
     """The loop itself, the batch's copy, and a checkpoint."""
     conditions, workload = job.conditions, job.workload
     costs.duration["loop"] = job.stack.host.step_us * 1e3
-    nbytes = workload.plan.mbs * workload.seq * TOKEN_BYTES
-    costs.duration["batch copy"] = nbytes / (job.cluster.node.pcie_bytes_per_s * conditions.copy_fraction) * 1e9
+    nbytes = workload.plan.mbs * workload.seq * max(TOKEN_BYTES, workload.loader.bytes_per_token)
+    rate = job.cluster.node.pcie_bytes_per_s * conditions.copy_fraction * conditions.slot
+    costs.duration["batch copy"] = nbytes / rate * 1e9
     costs.host_ns["batch copy"] = 2 * job.stack.host.launch_us * 1e3
     held: Duration = 0.0
     hidden = 0.0
@@ -121,8 +127,10 @@ def _around(job: Job, costs: Costs) -> None:
         held, hidden = save_ns(workload, job.cluster, workload.shape.parameters())
     costs.duration["save"] = held + conditions.save_ns
     costs.hidden_ns["save"] = hidden
-    if conditions.pageable or not workload.loader.pinned:
+    if not workload.loader.pinned or np.any(conditions.pageable):
         costs.holds_host = frozenset({"batch copy"})
+        if workload.loader.pinned and np.ndim(conditions.pageable):
+            costs.only["batch copy"] = np.asarray(conditions.pageable) > 0
 
 
 def _copied_out(job: Job, op: Op, units: Units) -> float:

@@ -19,7 +19,8 @@ from stepscope.simulator.nccl.transport import Transport
 
 @dataclass(frozen=True)
 class Job:
-    """One job. `conditions` is how its ranks depart from healthy ones, `nccl` what its environment forces."""
+    """One job. `conditions` is how its ranks depart from healthy ones, `nccl` what its environment forces, `layout` a mesh whose
+    ranks lie otherwise than the plan's."""
 
     workload: Workload
     cluster: Cluster
@@ -29,6 +30,7 @@ class Job:
     transport: Transport
     nccl: NcclSettings = field(default_factory=NcclSettings)
     conditions: Conditions = field(default_factory=Conditions)
+    layout: Mesh | None = None
 
     @property
     def ranks(self) -> int:
@@ -37,8 +39,8 @@ class Job:
 
     @property
     def mesh(self) -> Mesh:
-        """How the ranks share state."""
-        return mesh_of(self.workload.plan)
+        """How the ranks share state: as the plan lays them, or as `layout` says."""
+        return mesh_of(self.workload.plan) if self.layout is None else self.layout
 
 
 def job_on(system: System, workload: Workload, stack: Stack) -> Job:

@@ -86,16 +86,23 @@ def compute_ns(job: Job, kernels: Kernels, key: str) -> tuple[PerRank, float, fl
     conditions = job.conditions
     plain = segment_of(kernels.plain, name)
     ns: PerRank = plain.total_ns(conditions.clock, conditions.hbm)
+    host_ns = plain.host_ns
     for blend, other in kernels.blends:
-        ns = ns + blend.share * (segment_of(other, name).total_ns(conditions.clock, conditions.hbm) - plain.total_ns())
+        others = segment_of(other, name)
+        more = others.total_ns(conditions.clock, conditions.hbm) - plain.total_ns(conditions.clock, conditions.hbm)
+        if np.ndim(blend.share):  # the host's part of some ranks alone: what their devices wait for it
+            more = more + max(0.0, others.host_ns - float(np.max(others.total_ns())))
+        else:
+            host_ns += float(blend.share) * (others.host_ns - plain.host_ns)
+        ns = ns + blend.share * more
     if name == "optimizer":
-        ns = ns + conditions.offloaded * _paging_ns(job)
+        ns = ns + conditions.offloaded * _paging_ns(job) / conditions.slot
     elif name not in ("norm", "clip"):
         ns = ns * conditions.load
     launch = 1.0 if conditions.launch_us is None else conditions.launch_us / max(job.stack.host.launch_us, 1e-3)
     last = float(plain.ns()[-1] / plain.kernels[-1]) if len(plain.op) else 0.0
     value = ns * share
-    return (float(value) if np.ndim(value) == 0 else value), plain.host_ns * share * launch, last
+    return (float(value) if np.ndim(value) == 0 else value), host_ns * share * launch, last
 
 
 def attention_share(kernels: StepKernels) -> float:

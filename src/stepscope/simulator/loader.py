@@ -46,14 +46,18 @@ def mount_at(cluster: Cluster, path: str) -> Mount:
 
 
 class Queue:
-    """The loaders of all ranks. `fetch_ns` and `delay_ns` may be changed between steps; batches under way keep what they had."""
+    """The loaders of all ranks. `fetch_ns` and `delay_ns` may be changed between steps; batches under way keep what they had.
+
+    `delay_ns` comes on top of the next batch alone.
+    """
 
     def __init__(self, loader: Loader, ranks: int, fetch_ns: PerRank) -> None:
         self.fetch_ns = fetch_ns
         self.delay_ns: PerRank = 0.0
         self.workers = loader.workers
         self.room = loader.workers * max(loader.prefetch, 1)
-        self._finished = [np.zeros(ranks) for _ in range(loader.workers)]
+        each = np.broadcast_to(fetch_ns, ranks) / max(loader.workers, 1)
+        self._finished = [each * worker for worker in range(loader.workers)]  # out of step with one another, as after a while
         self._taken = [np.zeros(ranks) for _ in range(self.room)]
         self._number = 0
 
@@ -61,11 +65,13 @@ class Queue:
         """When each rank holds its next batch, having asked for it at `asked`."""
         if not self.workers:
             made: Array = asked + self.fetch_ns + self.delay_ns
+            self.delay_ns = 0.0
             return made
         worker, slot = self._number % self.workers, self._number % self.room
         begun = np.maximum(self._finished[worker], self._taken[slot])
         done = begun + self.fetch_ns
         ready = np.maximum(asked, done) + self.delay_ns
+        self.delay_ns = 0.0
         self._finished[worker] = done
         self._taken[slot] = ready
         self._number += 1

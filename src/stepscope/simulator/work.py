@@ -26,7 +26,10 @@ class Batches(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """One operation as the engine reads it. `kind` is by KINDS; `first` picks one rank's jitter for its whole group."""
+    """One operation as the engine reads it. `kind` is by KINDS; `first` picks one rank's jitter for its whole group.
+
+    `only` are the ranks [ranks] on which a wait for the device, or a copy that holds the host, does so; None: all.
+    """
 
     kind: int
     stream: int
@@ -46,6 +49,7 @@ class Code:
     flush: bool = True
     holds_host: bool = False
     hidden_ns: Duration = 0.0
+    only: NDArray[np.bool_] | None = None
 
 
 @dataclass(slots=True)
@@ -61,6 +65,7 @@ class Costs:
     hidden_ns: dict[str, Duration] = field(default_factory=dict)
     shares: dict[tuple[str, str], float] = field(default_factory=dict)
     holds_host: frozenset[str] = frozenset()
+    only: dict[str, NDArray[np.bool_]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -110,4 +115,5 @@ def _code(
         flush=bool(op.after),
         holds_host=op.work in costs.holds_host,
         hidden_ns=costs.hidden_ns.get(op.work, 0.0),
+        only=costs.only.get(op.work),
     )

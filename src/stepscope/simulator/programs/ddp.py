@@ -41,8 +41,10 @@ class _Buckets:
         return full, room / nbytes
 
 
-def ddp(plan: Plan, units: Units, sizes: Sizes, *, overlap: bool = True, save: bool = False) -> Program:
-    """One step of DDP, or of ZeRO-1. Without `overlap` all gradients are exchanged at once after backward."""
+def ddp(plan: Plan, units: Units, sizes: Sizes, *, overlap: bool = True, save: bool = False,
+        eager: frozenset[int] = frozenset()) -> Program:  # fmt: skip
+    """One step of DDP, or of ZeRO-1. Without `overlap` all gradients are exchanged at once after backward. `eager` are
+    micro-batches that exchange gradients though not the last."""
     program = Program()
     comm = Comm(plan.strategy, plan.strategy)
     op_name = "reduce_scatter" if plan.strategy == "zero1" else "all_reduce"
@@ -50,7 +52,7 @@ def ddp(plan: Plan, units: Units, sizes: Sizes, *, overlap: bool = True, save: b
     for micro in range(plan.ga):
         frame.batch(program, micro)
         _forward(program, units, sizes, micro)
-        sync = plan.data_ranks > 1 and (plan.sync == "every" or micro == plan.ga - 1)
+        sync = plan.data_ranks > 1 and (plan.sync == "every" or micro == plan.ga - 1 or micro in eager)
         buckets = _Buckets()
         _backward(program, units, sizes, _Exchange(program, comm, op_name, micro, sync and overlap, buckets, sent), plan.ac)
         if sync and not overlap:

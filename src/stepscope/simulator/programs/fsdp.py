@@ -46,6 +46,7 @@ class _Fsdp:
     program: Program = field(default_factory=Program)
     reduced: list[int] = field(default_factory=list)  # the last operation on each unit's gradients
     scatters: list[int] = field(default_factory=list)
+    late: frozenset[int] = frozenset()
 
     def gather(self, unit: Unit, pass_: Literal["forward", "backward"], micro: int, after: tuple[int, ...] = (),
                after_start: tuple[int, ...] = ()) -> int:  # fmt: skip
@@ -97,7 +98,7 @@ class _Fsdp:
             following = self._prefetch(i, ahead, ends, micro, in_line)
             placed = layers(program, unit, "forward", after=(ahead[i],), beside=following, tp_bytes=self.sizes.tp, micro=micro)
             ends.append(placed.last if in_line else placed.first)
-            if not in_line and plan.prefetch == IMPLICIT and i + 1 < len(units):
+            if not in_line and plan.prefetch == IMPLICIT and i + 1 < len(units) and i + 1 not in self.late:
                 ahead[i + 1] = self._forward_gather(i + 1, ends, micro)
                 program.amend(placed.first, (ahead[i + 1],))
         return program.add(Op("compute", "head.forward", "head.forward", "root", "forward", micro=micro))
@@ -107,18 +108,19 @@ class _Fsdp:
         if self.version == "fsdp1" and i >= FSDP1_GATHERS:
             self.program.add(Op("sync", "rate limit", "sync", after=(ends[i - FSDP1_GATHERS + 1],), micro=micro))
         before = ends[-1]
-        if self.plan.prefetch == 0:
+        if self.plan.prefetch == 0 or i in self.late:
             return self.gather(self.units.layers[i], "forward", micro, after=(before,))
         return self.gather(self.units.layers[i], "forward", micro, after_start=(before,))
 
     def _prefetch(self, i: int, ahead: dict[int, int], ends: list[int], micro: int, in_line: bool) -> tuple[int, ...]:
         """Gathers issued before the kernels of the i-th unit: those asked for, or the next one beside in-line kernels."""
         depth = self.plan.prefetch if self.plan.prefetch > 0 else int(in_line and self.plan.prefetch == IMPLICIT)
-        for j in range(i + 1, min(i + 1 + depth, len(self.units.layers))):
+        following = [j for j in range(i + 1, min(i + 1 + depth, len(self.units.layers))) if j not in self.late]
+        for j in following:
             if j not in ahead:
                 waits = {"after": (ends[-1], ahead[i])} if in_line else {"after_start": (ends[-1],)}
                 ahead[j] = self.gather(self.units.layers[j], "forward", micro, **waits)
-        return tuple(ahead[j] for j in range(i + 1, min(i + 1 + depth, len(self.units.layers))))
+        return tuple(ahead[j] for j in following)
 
     def backward(self, micro: int, sync: bool) -> None:
         """Backward of a micro-batch, with the reduction of gradients if `sync`."""
@@ -127,14 +129,14 @@ class _Fsdp:
         last = len(units) - 1
         gathers: dict[int, int] = {}
         head = program.add(Op("compute", "head.backward", "head.backward", "root", "backward", micro=micro))
-        if eager:
+        if eager and last not in self.late:
             gathers[last] = self.gather(units[last], "backward", micro, after_start=(head,))
             program.amend(head, (gathers[last],))
         before = head
         for i in range(last, -1, -1):
             if plan.reshard and i not in gathers:
                 gathers[i] = self.gather(units[i], "backward", micro, after=(before,))
-            if eager and i:
+            if eager and i and i - 1 not in self.late:
                 gathers[i - 1] = self.gather(units[i - 1], "backward", micro, after=(before, gathers[i]))
             after = ((gathers[i],) if i in gathers else ()) + self._stall()
             beside = tuple(self.scatters[-self._queued() :]) + ((gathers[i - 1],) if i - 1 in gathers else ())
@@ -159,13 +161,15 @@ class _Fsdp:
         return 1 if self.version == "fsdp2" else 3
 
 
-def fsdp(plan: Plan, units: Units, sizes: Sizes, version: Literal["fsdp1", "fsdp2"] = "fsdp2", save: bool = False) -> Program:
-    """The program of one step of FSDP or HSDP."""
-    made = _Fsdp(plan, units, sizes, version)
+def fsdp(plan: Plan, units: Units, sizes: Sizes, version: Literal["fsdp1", "fsdp2"] = "fsdp2", save: bool = False, *,
+         late: frozenset[int] = frozenset(), eager: frozenset[int] = frozenset()) -> Program:  # fmt: skip
+    """The program of one step of FSDP or HSDP. `late` units are gathered when they are needed, `eager` micro-batches exchange
+    gradients though they are not the last."""
+    made = _Fsdp(plan, units, sizes, version, late=late)
     for micro in range(plan.ga):
         frame.batch(made.program, micro)
         made.forward(micro)
-        made.backward(micro, sync=plan.sync == "every" or micro == plan.ga - 1)
+        made.backward(micro, sync=plan.sync == "every" or micro == plan.ga - 1 or micro in eager)
     norms = [SHARD] + ([Comm("tp", "tp")] if plan.tp > 1 else [])
     done = frame.update(made.program, tuple(made.scatters[-2:] + made.reduced[-2:]), tuple(norms), plan.ga - 1)
     frame.close(made.program, done, save)
