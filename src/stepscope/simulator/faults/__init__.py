@@ -1,0 +1,1 @@
+"""What a cause of the catalog does to a job."""
