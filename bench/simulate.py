@@ -82,7 +82,7 @@ def store(ranks: int, steps: int, units: bool) -> tuple[float, float]:
     one = job(ranks, 32)
     ran = list(Simulation(lambda _: one).steps(steps))
     with tempfile.TemporaryDirectory() as folder:
-        return timed(lambda: write_run(Path(folder), ran, rules=RULES, whole_units=units), 1)
+        return timed(lambda: write_run(Path(folder), ran, nominal=one, rules=RULES, whole_units=units), 1)
 
 
 def timed(call, runs: int) -> tuple[float, float]:

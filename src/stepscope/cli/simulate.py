@@ -128,7 +128,7 @@ def _simulate(request: Request, presenting: Presenting, kept: _Kept, fit: bool, 
             from stepscope.analysis.attribution import RULES
 
             units = kept.detail == "units" or (kept.detail is None and len(kept.ranks or range(result.ranks)) > UNIT_DETAIL_FROM)
-            keep_run(kept.run, steps, RULES, kept.force, kept.ranks, units, lambda a, b: bar.step(a, b, "rank"))
+            keep_run(kept.run, request.job(), steps, RULES, kept.force, kept.ranks, units, lambda a, b: bar.step(a, b, "rank"))
         if kept.emit is not None:
             emit_steps(kept.emit, request, steps, kept.force, kept.ranks, lambda a, b: bar.step(a, b, "rank"))
 

@@ -17,6 +17,7 @@ VERBS: Final = {
     "show": "show",
     "breakdown": "breakdown",
     "hops": "hops",
+    "simulate": "simulate",
     "compare": "compare",
     "export": "export",
     "demo": "demo",

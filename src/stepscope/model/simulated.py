@@ -46,6 +46,7 @@ class Change:
     """One step of a walk from a plan that does not fit to one that does: the plan, what it takes, and why it was tried."""
 
     plan: str
+    ranks: int
     why: str
     prediction: Prediction
 

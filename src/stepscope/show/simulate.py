@@ -37,34 +37,47 @@ def blocks(result: Simulated, changes: Sequence[Change] = ()) -> Iterator[Block]
 
 def walk(changes: Sequence[Change]) -> Table:
     """From the plan that was asked for to the one that fits, and what it costs."""
-    names = ("plan", "change", "memory GiB", "fits", "step ms", "exposed ms", "tokens/s/GPU")
-    columns = tuple(Column(name, right=i > 1) for i, name in enumerate(names))
-    rows = tuple((change.plan, change.why, *_figures(change.prediction)) for change in changes)
+    names = ("change", "ranks", "GiB", "step ms", "exposed ms", "tokens/s/GPU")
+    columns = tuple(Column(name, right=i > 0) for i, name in enumerate(names))
+    rows = tuple(_change(change) for change in changes)
     first, last = changes[0].prediction, changes[-1].prediction
     more = (last.exposed_ns - first.exposed_ns) / NS_PER_MS
-    note = f"exposed communication changes by {more:+.1f} ms a step" if len(changes) > 1 else "it fits as it is"
-    return Table("What fits", columns, rows, (note,))
+    note = f"{changes[-1].plan} fits; exposed communication changes by {more:+.1f} ms a step"
+    return Table("What fits", columns, rows, (note if len(changes) > 1 else "it fits as it is",))
+
+
+def _change(change: Change) -> tuple[Cell, ...]:
+    memory, _, step, exposed, rate = _figures(change.prediction)
+    return (change.why, change.ranks, memory, step, exposed, rate)
 
 
 def sweep(points: Sequence[Point]) -> Iterator[Block]:
     """How the step changes from one plan to the next."""
     yield Paragraph(HONEST, "warn")
-    names = ("plan", "ranks", "memory GiB", "fits", "step ms", "exposed ms", "exposed", "tokens/s/GPU", "against first")
+    key, rest = _swept(points)
+    names = (key, "ranks", "GiB", "step ms", "exposed ms", "exposed", "tokens/s/GPU", "of first")
     columns = tuple(Column(name, right=i > 0) for i, name in enumerate(names))
     base = next((p.prediction for p in points if p.prediction is not None), None)
-    rows = tuple(_point(point, base) for point in points)
-    refused = tuple(f"{p.plan}: {p.refused}" for p in points if p.refused)
-    yield Table("How the cost grows", columns, rows, refused)
+    refused = [f"{p.plan}: {p.refused}" for p in points if p.refused]
+    large = [p.plan for p in points if p.prediction is not None and not p.prediction.fits]
+    notes = (*refused, *([f"does not fit: {', '.join(large)}"] if large else []))
+    yield Table(f"How the cost grows with {key} ({rest})", columns, tuple(_point(p, base) for p in points), notes)
+
+
+def _swept(points: Sequence[Point]) -> tuple[str, str]:
+    """The word that changes and the others, which do not: the plans begin with it."""
+    first, _, rest = points[0].plan.partition(",")
+    return first.partition("=")[0], rest or "nothing else set"
 
 
 def _point(point: Point, base: Prediction | None) -> tuple[Cell, ...]:
-    found = point.prediction
+    found, value = point.prediction, point.plan.partition(",")[0].partition("=")[2]
     if found is None or base is None:
-        return (point.plan, point.ranks, *(None,) * 7)
-    memory, fits, step, exposed, rate = _figures(found)
+        return (value, point.ranks, *(None,) * 6)
+    memory, _, step, exposed, rate = _figures(found)
     share = units.percent(found.exposed_ns, found.step_ns)
     against = units.percent(round(found.tokens_per_s_per_gpu), round(base.tokens_per_s_per_gpu))
-    return (point.plan, point.ranks, memory, fits, step, exposed, share, rate, against)
+    return (value, point.ranks, memory, step, exposed, share, rate, against)
 
 
 def _figures(found: Prediction) -> tuple[str, str, str, str, str]:

@@ -29,7 +29,7 @@ def document(result: Simulated, run: str | None = None, changes: Sequence[Change
         "faults": list(result.faults),
         "stopped": result.stopped,
         "run": run,
-        "fit": [{"plan": c.plan, "why": c.why, **_prediction(c.prediction)} for c in changes],
+        "fit": [{"plan": c.plan, "ranks": c.ranks, "why": c.why, **_prediction(c.prediction)} for c in changes],
         "notes": [HONEST, *result.notes],
     }
 

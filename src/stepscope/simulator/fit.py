@@ -28,7 +28,7 @@ def walk(job: Job, system: System) -> list[Change]:
         except UsageMistake:
             break
         result = predict(replace(tried, nccl=job.nccl))
-        found.append(Change(plan.text(), why, result))
+        found.append(Change(plan.text(), plan.world_size, why, result))
         if result.fits:
             return found
     need = found[-1].prediction.memory_bytes / 2**30
@@ -43,6 +43,9 @@ def _plans(plan: Plan) -> Iterator[tuple[Plan, str]]:
     while plan.mbs > 1:
         plan = msgspec.structs.replace(plan, mbs=plan.mbs // 2, ga=plan.ga * 2)
         yield plan, "half the micro-batch, twice the accumulation"
+    if plan.ga > 1 and plan.sync == "last" and plan.sharded:
+        plan = msgspec.structs.replace(plan, sync="every")
+        yield plan, "gradients reduced every micro-batch"
     while plan.world_size * 2 <= MAX_RANKS:
         sharded = plan.strategy in ("fsdp", "hsdp")
         plan = msgspec.structs.replace(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from stepscope.model.errors import UsageMistake
 from stepscope.model.spans import Rules
 from stepscope.model.store import Staging
-from stepscope.simulator.signals import signals_of
+from stepscope.simulator.job import Job
 from stepscope.simulator.simulation import Step
 from stepscope.simulator.spans.run import Progress, write_run
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 def keep_run(
     out: Path,
+    nominal: Job,
     steps: Sequence[Step],
     rules: Rules,
     force: bool = False,
@@ -29,15 +30,7 @@ def keep_run(
     """Writes the Run at once or not at all. UsageMistake for a rank that is not there, OutputRefused for an output that is."""
     chosen = _checked(steps, ranks)
     with Staging(out, force) as staging:
-        write_run(
-            staging.folder,
-            steps,
-            rules=rules,
-            ranks=chosen,
-            whole_units=whole_units,
-            signals=signals_of(steps),
-            progress=progress,
-        )
+        write_run(staging.folder, steps, nominal=nominal, rules=rules, ranks=chosen, whole_units=whole_units, progress=progress)
         staging.commit()
 
 

@@ -25,7 +25,7 @@ def both(steps: list[Step], folder: Path, skew_ns: int = 0) -> tuple[Breakdown, 
     run, traces = folder / "a.run", folder / "traces"
     run.mkdir()
     traces.mkdir()
-    write_run(run, steps, rules=RULES)
+    write_run(run, steps, nominal=steps[0].prepared.job, rules=RULES)
     job = steps[0].prepared.job
     groups = process_groups(job)
     for tables in Tables(steps).of(range(job.ranks)):

@@ -25,13 +25,17 @@ def write_run(
     folder: Path,
     steps: Sequence[Step],
     *,
+    nominal: Job,
     rules: Rules,
     ranks: Sequence[int] | None = None,
     whole_units: bool = False,
     signals: pl.DataFrame | None = None,
     progress: Progress | None = None,
 ) -> RunInfo:
-    """Fills `folder` (which exists and is empty) with the run. Absent ranks are missing ranks, as in a run recorded in part."""
+    """Fills `folder` (which exists and is empty) with the run. Absent ranks are missing ranks, as in a run recorded in part.
+
+    The description is that of the `nominal` job: what an inventory would say, whatever is wrong with the one that ran.
+    """
     job = steps[0].prepared.job
     chosen = list(range(job.ranks)) if ranks is None else sorted(set(ranks))
     infos: list[RankInfo] = []
@@ -54,7 +58,7 @@ def write_run(
         groups=_groups(job),
         gaps=_merged(gaps, len(chosen), job.ranks, whole_units),
         clock=Clock(aligned=True, residual_ns=0, hosts={host_of(info): HostClock() for info in infos}),
-        **described(job),
+        **described(nominal),
     )
     save_info(folder, info, rules.match(pl.concat(collectives), info), signals)
     return info
