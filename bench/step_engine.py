@@ -1,21 +1,25 @@
-"""How long is a step by the simulator? One rank stands for all of a healthy job; pipelines and context parallelism are stretched
-by the closed estimate, since the engine knows neither."""
+"""How long is a step by the simulator? One rank stands for all of a healthy job. Pipelines, context parallelism and
+asynchronous tensor parallelism are stretched by the closed estimate, since the engine knows none of them yet."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import msgspec
-
+import numpy as np
 from step_estimate import step_s as estimate_s
-from stepscope.catalog.efficiency import Efficiency
+from training_rows import Setup
+
+from stepscope.catalog.efficiency import Efficiency, efficiency_of
 from stepscope.catalog.gpu import load_gpu
 from stepscope.catalog.stack import Stack
 from stepscope.catalog.system import load_system
 from stepscope.model.workload import Workload
+from stepscope.simulator.conditions import Conditions
 from stepscope.simulator.job import Job, job_on
+from stepscope.simulator.nccl.settings import NcclSettings
+from stepscope.simulator.predict import predict
 from stepscope.simulator.simulation import Simulation, step_ns
-from training_rows import Setup
 
 
 def step_s(setup: Setup, stack: Stack, efficiency: Efficiency | None = None) -> float:
@@ -27,9 +31,14 @@ def step_s(setup: Setup, stack: Stack, efficiency: Efficiency | None = None) -> 
     if setup.pp > 1 or plan.cp > 1:
         plain = _plain(setup)
         return step_s(plain, stack, efficiency) * estimate_s(setup, stack, efficiency) / estimate_s(plain, stack, efficiency)
+    if setup.async_tp:
+        in_line = replace(setup, async_tp=False)
+        return step_s(in_line, stack, efficiency) * estimate_s(setup, stack, efficiency) / estimate_s(in_line, stack, efficiency)
     job = job_of(setup, stack, efficiency)
-    step = next(iter(Simulation(lambda number: job, width=1).steps(1)))
-    return float(step_ns(step).max()) / 1e9
+    if setup.slow_gpu < 1:
+        step = list(Simulation(lambda _: job).steps(1))[-1]
+        return float(step_ns(step).max()) / 1e9
+    return predict(job).step_ns / 1e9
 
 
 def job_of(setup: Setup, stack: Stack, efficiency: Efficiency | None = None) -> Job:
@@ -37,7 +46,15 @@ def job_of(setup: Setup, stack: Stack, efficiency: Efficiency | None = None) -> 
     system = load_system(setup.system)
     job = job_on(system, Workload(model="row", shape=setup.shape, plan=setup.plan), stack)
     gpu = load_gpu(setup.gpu)
-    return replace(job, gpu=gpu, efficiency=efficiency or job.efficiency)
+    clock = np.ones(job.ranks)
+    clock[0] = setup.slow_gpu
+    return replace(
+        job,
+        gpu=gpu,
+        efficiency=efficiency or efficiency_of(gpu),
+        nccl=NcclSettings(algorithm=setup.algorithm, network="socket" if setup.socket else "auto"),
+        conditions=Conditions(clock=clock) if setup.slow_gpu < 1 else job.conditions,
+    )
 
 
 def _plain(setup: Setup) -> Setup:

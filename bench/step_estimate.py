@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from training_rows import Setup
+
 from stepscope.catalog.efficiency import Efficiency
 from stepscope.catalog.gpu import load_gpu
 from stepscope.catalog.stack import Stack
 from stepscope.simulator.kernels.compute import StepKernels, step_kernels
-from training_rows import Setup
 
 BUS_GBPS: Final = {
     # system: (inside a node, across nodes), rings of large all-gathers
@@ -75,7 +76,8 @@ def step_s(setup: Setup, stack: Stack, efficiency: Efficiency | None = None) -> 
         )
         return sum(halves) / 2
     shape = setup.shape
-    layers = -(-shape.layers // setup.pp)
+    # Megatron and torchtitan give stages equal layers and the last one the output product on top; nanotron weighs it in
+    layers = shape.layers / setup.pp if setup.stack == "nanotron" else -(-shape.layers // setup.pp)
     total = shape.parameters(plan.seq) / plan.tp / setup.pp
     data = plan.data_ranks * plan.cp
     sharded = plan.shard * plan.cp if plan.strategy in ("fsdp", "hsdp") else data if plan.strategy == "zero1" else 1
@@ -96,6 +98,8 @@ def step_s(setup: Setup, stack: Stack, efficiency: Efficiency | None = None) -> 
     forward = _unit(k.layer_forward) + tensor_f
     backward = _unit(k.layer_backward) + tensor_b
     ends = sum(_unit(s) for s in (k.embedding_forward, k.head_forward, k.head_backward, k.embedding_backward))
+    if setup.stack == "nanotron":
+        ends /= setup.pp
     update = _unit(k.optimizer) + _unit(k.clip)
     if plan.strategy in ("fsdp", "hsdp"):
         micro, tail = _sharded(setup, k, forward, backward, ends, layers)
@@ -103,7 +107,7 @@ def step_s(setup: Setup, stack: Stack, efficiency: Efficiency | None = None) -> 
     else:
         micro = layers * (forward + backward) + ends
         step = plan.ga * micro + _replicated(setup, total, k.slowdown, layers * backward)
-    bubble = (setup.pp - 1) / setup.virtual * (layers * (forward + backward))
+    bubble = (setup.pp - 1) / setup.virtual * (layers * (forward + backward) + ends)
     return (step + bubble + update + k.step_host_ns) / 1e9
 
 
@@ -126,7 +130,7 @@ def _tensor(setup: Setup) -> tuple[float, float]:
     return 4 * each, 4 * each + again
 
 
-def _sharded(setup: Setup, k: StepKernels, forward: float, backward: float, ends: float, layers: int) -> tuple[float, float]:
+def _sharded(setup: Setup, k: StepKernels, forward: float, backward: float, ends: float, layers: float) -> tuple[float, float]:
     plan, shape, g = setup.plan, setup.shape, k.slowdown
     lane = wire(setup, plan.shard * plan.cp, plan.tp)
     unit = shape.layer_parameters() / plan.tp

@@ -10,10 +10,11 @@ import json
 import re
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from stepscope.catalog.gpu import load_gpu
 from stepscope.catalog.model import load_model, model_names
 from stepscope.model.plan import Plan
 from stepscope.model.shape import Shape
@@ -38,7 +39,7 @@ class Setup:
     socket: bool = False
     async_tp: bool = False
     alternate: bool = False
-    algorithm: str | None = None
+    algorithm: Literal["ring", "tree"] | None = None
     slow_gpu: float = 1.0
 
 
@@ -87,8 +88,8 @@ class _Unmapped(Exception):
 
 
 def _group(raw: dict[str, Any]) -> str:
-    """Rows whose slow-downs are compared with each other: one source, model, GPU and layout."""
-    fields = ("source", "model", "gpu", "n_gpus", "seq", "microbatch", "parallel", "act_ckpt", "precision")
+    """Rows whose slow-downs are compared with each other: one source, model, GPU, size and micro-batch."""
+    fields = ("source", "model", "gpu", "n_gpus", "seq", "microbatch", "act_ckpt", "precision")
     return json.dumps([raw.get(field) for field in fields])
 
 
@@ -99,6 +100,8 @@ def _setup(raw: dict[str, Any]) -> Setup:
         raise _Unmapped("layout: the cell names alternatives")
     if (parallel.get("ep") or 1) > 1:
         raise _Unmapped("a mixture of experts: not modelled yet")
+    if re.search(r"\blora\b", said):
+        raise _Unmapped("adapters alone are trained: not modelled")
     stack = _stack(said, raw)
     shape = _shape(raw, stack)
     gpu = _gpu(str(raw.get("gpu") or ""))
@@ -145,22 +148,28 @@ def _setup(raw: dict[str, Any]) -> Setup:
         async_tp=str(parallel.get("async_tp", parallel.get("tp_async", "False"))).lower() == "true",
         alternate=alternate,
         algorithm=_algorithm(str(raw.get("notes") or "")),
-        slow_gpu=_slow_gpu(str(raw.get("fault") or "")),
+        slow_gpu=_slow_gpu(str(raw.get("fault") or ""), gpu),
     )
 
 
-def _algorithm(notes: str) -> str | None:
+def _algorithm(notes: str) -> Literal["ring", "tree"] | None:
     found = re.search(r"NCCL_ALGO=(Ring|Tree)", notes)
-    return found[1].lower() if found else None
+    return None if found is None else "tree" if found[1] == "Tree" else "ring"
 
 
-def _slow_gpu(fault: str) -> float:
-    """Clock of the slowed GPU as a share, where the row says by how much."""
-    clocks = re.search(r"(\d{3,4})\s*(?:mhz)?\s*(?:of|vs|instead of|/)\s*(\d{3,4})\s*mhz", fault.lower())
+def _slow_gpu(fault: str, gpu: str) -> float:
+    """Clock of the one slowed GPU as a share of its highest, where the row says by how much; 1 where none is slowed."""
+    text = fault.lower()
+    if not re.search(r"throttl|clock|straggler|power cap|slow gpu", text):
+        return 1.0
+    clocks = [int(word) for word in re.findall(r"(\d{3,4})\s*mhz", text)]
     if clocks:
-        return int(clocks[1]) / int(clocks[2])
-    share = re.search(r"(\d{1,2}(?:\.\d+)?)\s*%\s*(?:of|clock)", fault.lower())
-    return float(share[1]) / 100 if share and "gpu" in fault.lower() else 1.0
+        return min(1.0, min(clocks) / (max(clocks) if len(clocks) > 1 else load_gpu(gpu).clock.boost_mhz))
+    share = re.search(r"(\d{1,2}(?:\.\d+)?)\s*%", text)
+    if share:
+        value = float(share[1]) / 100
+        return 1 - value if re.search(r"(by|slower|less|lower|drop\w*)\D{0,12}$|%\s*(slower|lower|less)", text) else value
+    raise _Unmapped("fault: it does not say how slow the GPU ran")
 
 
 def _stack(said: str, raw: dict[str, Any]) -> str:
@@ -287,16 +296,16 @@ def _strategy(parallel: dict[str, Any], data: int, stack: str) -> dict[str, Any]
     return {"strategy": "hsdp" if data > shard else "fsdp", "replicate": data // shard, "shard": shard}
 
 
-def without_fault(setup: Setup) -> Setup:
-    """The same on healthy ground: for slow-downs."""
-    return replace(setup, socket=False, slow_gpu=1.0)
+def is_plain(setup: Setup) -> bool:
+    """Whether nothing is known to be wrong with it or forced: what slow-downs are measured against."""
+    return not setup.socket and setup.slow_gpu == 1 and setup.algorithm is None and setup.plan.strategy != "hsdp"
 
 
 FITTED_SOURCES = ("llm-foundry-mpt", "torchtitan")
 
 
 def is_fitted(row: Row) -> bool:
-    """Whether calibration may look at it: at most half of two sources, by a checksum of the id; pipelines and context parallelism never."""
+    """Whether calibration may look at it: at most half of two sources, by a checksum of the id; pipelines, contexts never."""
     if row.setup is None or row.source not in FITTED_SOURCES or row.setup.pp > 1 or row.setup.plan.cp > 1:
         return False
     return zlib.crc32(row.id.encode()) % 2 == 0

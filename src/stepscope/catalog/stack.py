@@ -104,7 +104,8 @@ class Fp8(Sourced, frozen=True, kw_only=True):
 
 
 class Stack(Sourced, frozen=True, kw_only=True):
-    """A software stack of the catalog, or of a user's file. `compute_factor` stretches all kernels: one measured step sets it."""
+    """A software stack of the catalog, or of a user's file. `compute_factor` stretches all kernels and
+    launches: one measured step sets it."""
 
     name: Name
     title: Text

@@ -163,6 +163,7 @@ def _cast(work: Work, elements: int) -> Operation:
 
 
 def norm(work: Work, backward: bool = False) -> Iterator[Operation]:
+    """One norm over this rank's tokens, as many kernels as the stack's bytes say."""
     elements = work.tokens * work.shape.hidden / work.tp
     per = work.moved(work.stack.elementwise.norm[backward]) * work.stack.elementwise.factor
     rms = work.shape.norm == "rmsnorm"

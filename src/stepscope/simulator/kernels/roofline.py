@@ -41,7 +41,8 @@ def peak(gpu: Gpu, precision: str) -> float:
 def gemm_fill(gemm: tuple[int, int, int], batch: int, units: int, efficiency: Efficiency, width: int = 2) -> float:
     """Share of the plateau that a product of that shape reaches, 0 to 1: tile edge, last wave, depth.
 
-    A step in depth takes a fixed number of bytes, so narrow operands (`width` bytes) need more of it. Of the two ways to lay the tile, and the tile halved once or twice in either direction, the library takes the best.
+    A step in depth takes a fixed number of bytes, so narrow operands (`width` bytes) need more of it. Of the ways to lay the
+    tile, and smaller tiles that fill better but re-read more, the library takes the best.
     """
     rows, columns, depth = gemm
     tall, wide = efficiency.tile
@@ -87,7 +88,7 @@ def segment(
         byte_ns=byte_ns * stack.compute_factor,
         fixed_ns=np.asarray(kernels * efficiency.gap_ns, dtype=np.float64),
         launches=launches,
-        host_ns=launches * stack.host.launch_us * 1e3,
+        host_ns=launches * stack.host.launch_us * 1e3 * stack.compute_factor,
     )
 
 
