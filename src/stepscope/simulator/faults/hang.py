@@ -75,7 +75,8 @@ class Hang:
         current = self.current
         reached = np.where(self.started, self.times.start, self.times.issue)
         found: NDArray[np.float64] = reached[np.maximum(current, 0), np.arange(len(current))]
-        return np.where(current == NOTHING, np.nan, found)
+        found[current == NOTHING] = np.nan
+        return found
 
     @property
     def progress_ns(self) -> NDArray[np.float64]:

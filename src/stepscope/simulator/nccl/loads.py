@@ -141,6 +141,8 @@ class Machine:
             return
         hosted = self.settings.p2p_off(node)
         path = self.cluster.path((node, a), (node, b), through_host=hosted)
+        if hosted:  # both GPUs copy from and to host memory; what the socket link does for NIC and GPU is no bound on that
+            path = [link for link in path if link.kind != "socket"]
         loads.add(path, share)
         if hosted:
             wiring, share_left = self.cluster.wiring(node), self.settings.p2p_fraction
