@@ -10,7 +10,10 @@ import pytest
 
 import stepscope
 
-NAMES: Final = {"read", "breakdown", "compare", "hops", "Run", "Breakdown", "Comparison", "Hops", "StepscopeError", "__version__"}
+NAMES: Final = {
+    "read", "breakdown", "compare", "hops", "simulate", "Run", "Breakdown", "Comparison", "Hops", "Simulated", "StepscopeError",
+    "__version__",
+}  # fmt: skip
 HEAVY: Final = ("polars", "numpy", "torch", "rich", "click", "isal", "msgspec")
 HEAVY_FOR_HELP: Final = ("polars", "numpy", "torch", "isal")
 CALL_HELP: Final = "import sys; from stepscope.cli import main; code = main(['--help'])"

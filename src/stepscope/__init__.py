@@ -21,15 +21,30 @@ if TYPE_CHECKING:
     from stepscope.model.errors import StepscopeError
     from stepscope.model.hops import Hops
     from stepscope.model.run import Run
+    from stepscope.model.simulated import Simulated
 
 __version__ = "0.1.0"
-__all__ = ["Breakdown", "Comparison", "Hops", "Run", "StepscopeError", "__version__", "breakdown", "compare", "hops", "read"]
+__all__ = [
+    "Breakdown",
+    "Comparison",
+    "Hops",
+    "Run",
+    "Simulated",
+    "StepscopeError",
+    "__version__",
+    "breakdown",
+    "compare",
+    "hops",
+    "read",
+    "simulate",
+]
 
 _TYPES = {
     "Breakdown": "stepscope.model.breakdown",
     "Comparison": "stepscope.model.compare",
     "Hops": "stepscope.model.hops",
     "Run": "stepscope.model.run",
+    "Simulated": "stepscope.model.simulated",
     "StepscopeError": "stepscope.model.errors",
 }
 
@@ -88,6 +103,41 @@ def hops(run: Run, step: int | None = None, unit: str | None = None, rank: int |
     from stepscope.analysis.hops import hops as find
 
     return find(run, step=step, unit=unit, rank=rank, whole_step=whole_step)
+
+
+def simulate(
+    model: str,
+    *,
+    system: str,
+    plan: str,
+    stack: str | None = None,
+    faults: Sequence[str] = (),
+    steps: int = 4,
+    seed: int = 0,
+    noise: bool = True,
+    loader: str | None = None,
+    checkpoint: str | None = None,
+    anchor: float | None = None,
+    out: str | PathLike[str] | None = None,
+    force: bool = False,
+) -> Simulated:
+    """The step of a model on a cluster, with faults or without: names of the catalog or paths of TOML files, words as for the
+    command. With `out` the Run is kept there (`force` replaces one), to be opened with `read`.
+
+    Times are ns, sizes bytes; the figures follow from a model and say nothing about a real cluster. Raises StepscopeError.
+    """
+    from pathlib import Path
+
+    from stepscope.simulator.request import Request
+
+    request = Request(model, system, plan, stack, tuple(faults), steps, seed, noise, loader, checkpoint, anchor)
+    ran, result = request.run()
+    if out is not None:
+        from stepscope.analysis.attribution import RULES
+        from stepscope.simulator.keep import keep_run
+
+        keep_run(Path(out), request.job(), ran, RULES, force)
+    return result
 
 
 def __getattr__(name: str) -> Any:

@@ -14,7 +14,8 @@ from stepscope.model.words import PARTS
 class Simulated:
     """A simulated job. `mean` over its steps and ranks (the step is that of the slowest rank), `steps_ns` one per step.
 
-    `what` says model, plan and cluster in words, `faults` as they were asked for, `stopped` why it did not end (a hang).
+    `faults` as they were asked for, and `healthy` the same job without them (None: there are none). `stopped` is why the job did
+    not end (a hang).
     """
 
     model: str
@@ -26,8 +27,14 @@ class Simulated:
     mean: Prediction
     steps_ns: tuple[int, ...]
     faults: tuple[str, ...] = ()
+    healthy: Prediction | None = None
     stopped: str | None = None
     notes: tuple[str, ...] = field(default=())
+
+    @property
+    def slowdown(self) -> float | None:
+        """How many times as long as the healthy job's a step takes."""
+        return None if self.healthy is None or not self.healthy.step_ns else self.mean.step_ns / self.healthy.step_ns
 
     def table(self) -> Table:
         """The parts of the mean step."""

@@ -29,7 +29,7 @@ def blocks(result: Simulated, changes: Sequence[Change] = ()) -> Iterator[Block]
         yield walk(changes)
     yield from _memory(result.mean)
     if result.stopped is None or result.steps_ns:
-        yield _parts(result.mean)
+        yield _parts(result)
         yield _conventions(result.mean)
     for note in result.notes:
         yield Paragraph(note, "dim", indent=2)
@@ -99,6 +99,8 @@ def _headline(result: Simulated) -> str:
         least, most = units.duration(min(result.steps_ns)), units.duration(max(result.steps_ns))
         spread = f", {least} to {most} over {len(result.steps_ns)} steps"
     mean = result.mean
+    if result.slowdown is not None:
+        spread += f", {result.slowdown:.2f} times the healthy job's"
     return (
         f"{result.model} on {where}, {result.plan}, {result.stack}: a step takes {units.duration(mean.step_ns)}{spread}, "
         f"{mean.tokens_per_s_per_gpu:,.0f} tokens/s/GPU; {units.duration(mean.exposed_ns)} of communication "
@@ -116,13 +118,25 @@ def _memory(found: Prediction) -> Iterator[Block]:
         )
 
 
-def _parts(found: Prediction) -> Table:
+def _parts(result: Simulated) -> Table:
+    found, healthy = result.mean, result.healthy
     unit = units.time_unit([found.step_ns])
-    shown = [part for part in PARTS if found.parts_ns[part]]
-    rows = [(part, unit.cell(found.parts_ns[part]), units.percent(found.parts_ns[part], found.step_ns)) for part in shown]
-    rows.append(("step", unit.cell(found.step_ns), "100 %"))
-    columns = (Column("part"), Column(f"mean {unit.name}", right=True), Column("share", right=True))
-    return Table("Where the step goes", columns, tuple(rows))
+    if healthy is None:
+        shown = [part for part in PARTS if found.parts_ns[part]]
+        rows = [(part, unit.cell(found.parts_ns[part]), units.percent(found.parts_ns[part], found.step_ns)) for part in shown]
+        rows.append(("step", unit.cell(found.step_ns), "100 %"))
+        columns = (Column("part"), Column(f"mean {unit.name}", right=True), Column("share", right=True))
+        return Table("Where the step goes", columns, tuple(rows))
+    names = ("part", f"healthy {unit.name}", f"weak {unit.name}", "change")
+    both = [(p, healthy.parts_ns[p], found.parts_ns[p]) for p in PARTS if healthy.parts_ns[p] or found.parts_ns[p]]
+    both.append(("step", healthy.step_ns, found.step_ns))
+    cells = tuple((part, unit.cell(one), unit.cell(two), _change_of(one, two, unit)) for part, one, two in both)
+    return Table("Where the step goes, healthy and weak", tuple(Column(n, right=i > 0) for i, n in enumerate(names)), cells)
+
+
+def _change_of(one: int, two: int, unit: units.TimeUnit) -> str:
+    cell = unit.cell(two - one)
+    return f"+{cell}" if two > one and not cell.startswith("<") else cell
 
 
 def _conventions(found: Prediction) -> Block:

@@ -27,6 +27,8 @@ def document(result: Simulated, run: str | None = None, changes: Sequence[Change
         **_prediction(result.mean),
         "steps_s": [seconds(ns) for ns in result.steps_ns],
         "faults": list(result.faults),
+        "healthy": None if result.healthy is None else _prediction(result.healthy),
+        "slowdown": result.slowdown,
         "stopped": result.stopped,
         "run": run,
         "fit": [{"plan": c.plan, "ranks": c.ranks, "why": c.why, **_prediction(c.prediction)} for c in changes],

@@ -51,7 +51,8 @@ def _layers(work: Work, times: StepTimes, rank: int) -> list[tuple[str, tuple[Ar
     kinds = np.array([op.kind for op in ops])
     phases = np.array([_UPDATE.get(op.name, op.pass_ or "other_compute") for op in ops])
     compute, moving = kinds == "compute", kinds == "collective"
-    found = [(phase, (start[m], end[m])) for phase in ("forward", "backward", "optimizer", "other_compute")
+    busy = _busy_until(work, times, rank)
+    found = [(phase, (start[m], busy[m])) for phase in ("forward", "backward", "optimizer", "other_compute")
              if (m := compute & (phases == phase)).any()]  # fmt: skip
     found += [(phase, (start[m] - lead[m], start[m])) for phase in ("forward", "backward")
               if (m := (lead > 0) & (phases == phase)).any()]  # fmt: skip
@@ -65,7 +66,22 @@ def _layers(work: Work, times: StepTimes, rank: int) -> list[tuple[str, tuple[Ar
     launched = issue[device]
     busy_until = np.maximum.accumulate(np.concatenate([[times.host_start[rank]], end[device]]))[:-1]
     found.append(("host_bound", (busy_until, np.maximum(launched, busy_until))))
+    found.append(("host_bound", (busy[compute], end[compute])))
     return found
+
+
+def _busy_until(work: Work, times: StepTimes, rank: int) -> Array:
+    """The end of each computation less what its kernels stood for want of a launch: a unit that ends with its last launch."""
+    codes = work.codes
+    pace = float(np.broadcast_to(times.host_pace, times.host_start.shape)[rank])
+    issue, start, end = times.issue[:, rank], times.start[:, rank], times.end[:, rank]
+    host = np.array([code.host_ns for code in codes]) * pace
+    tail, own = (
+        np.array([float(np.broadcast_to(getattr(code, name), times.host_start.shape)[rank]) for code in codes])
+        for name in ("tail_ns", "duration")
+    )
+    late = (end - (issue + host + tail) < 1) & (tail > 0)
+    return np.where(late, np.minimum(start + own, end), end)
 
 
 def _covered(edges: Array, begin: Array, end: Array) -> NDArray[np.bool_]:

@@ -71,7 +71,10 @@ class Request:
         job = self.job()
         noise = Noise() if self.noise else Noise.none()
         steps = Simulator(job, self.the_faults(), self.steps, self.seed, noise).run()
-        return steps, summarise(job, steps, self.faults)
+        healthy = None
+        if self.faults:
+            healthy = summarise(job, Simulator(job, (), self.steps, self.seed, noise).run()).mean
+        return steps, summarise(job, steps, self.faults, healthy)
 
     def fitted(self) -> list[Change]:
         """The walk to a plan that fits."""

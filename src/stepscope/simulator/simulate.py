@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from stepscope.model.prediction import Prediction
 from stepscope.model.simulated import Simulated
 from stepscope.model.words import PARTS
 from stepscope.simulator.account import parts_ns
@@ -38,7 +39,9 @@ class Simulator:
         return list(Simulation(schedule, noise=self.noise, seed=self.seed).steps(self.steps))
 
 
-def summarise(job: Job, steps: Sequence[Step], faults: Sequence[str] = (), stopped: str | None = None) -> Simulated:
+def summarise(
+    job: Job, steps: Sequence[Step], faults: Sequence[str] = (), healthy: Prediction | None = None, stopped: str | None = None
+) -> Simulated:
     """Means over the steps; the step is that of the slowest rank, the parts are means over ranks scaled to it."""
     durations = [step_ns(step) for step in steps]
     slowest = [float(d.max()) for d in durations]
@@ -62,6 +65,7 @@ def summarise(job: Job, steps: Sequence[Step], faults: Sequence[str] = (), stopp
         mean=summary(job, parts, mean),
         steps_ns=tuple(round(ns) for ns in slowest),
         faults=tuple(faults),
+        healthy=healthy,
         stopped=stopped,
     )
 
