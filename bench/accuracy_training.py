@@ -73,7 +73,8 @@ def _row(row: training_rows.Row, stacks: dict[tuple[str, str], Stack], predict: 
     if row.setup is None:
         return replace(base, unmapped=row.why)
     try:
-        seconds = predict(row.setup, stacks.get((row.source, row.setup.stack)) or load_stack(row.setup.stack))
+        name = row.setup.stack
+        seconds = predict(row.setup, stacks.get((row.page, name)) or stacks.get((row.source, name)) or load_stack(name))
     except StepscopeError as error:
         return replace(base, unmapped=str(error))
     return replace(base, predicted=seconds, error_pct=100 * (seconds / row.measured - 1))
@@ -99,14 +100,17 @@ def _against(made: Row, row: training_rows.Row, plain: dict[str, Row]) -> Row:
 
 
 def _anchored(published: list[training_rows.Row], ids: set[str], predict: Predict) -> dict[tuple[str, str], Stack]:
-    """Stacks with the stretch that makes each anchor's own step right; it holds for the rows of its source."""
+    """Stacks with the stretch that makes each anchor's own step right; it holds for the rows of its page, and for
+    those of its file whose page has no anchor."""
     unknown = ids - {row.id for row in published}
     if unknown:
         raise SystemExit(f"--anchor: no row {', '.join(sorted(unknown))}; take ids of the ground truth")
     found = {}
     for row in published:
         if row.id in ids and row.setup is not None:
-            found[row.source, row.setup.stack] = _stretched(row.setup, row.measured, predict)
+            stack = _stretched(row.setup, row.measured, predict)
+            found[row.page, row.setup.stack] = stack
+            found.setdefault((row.source, row.setup.stack), stack)
     return found
 
 

@@ -45,10 +45,12 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A measured step and its configuration; `setup` is None where `why` says what is missing. `measured` in s."""
+    """A measured step and its configuration; `setup` is None where `why` says what is missing. `measured` in s. `page` is what
+    published it, `source` the file; slow-downs are against rows of the same `group`."""
 
     id: str
     source: str
+    page: str
     group: str
     measured: float
     setup: Setup | None
@@ -72,15 +74,15 @@ def _row(raw: dict[str, Any], source: str) -> Row | None:
     step = raw.get("step_time_s") or raw.get("step_time_s_derived")
     if not rate and not step:
         return None
-    name = str(raw["id"])
+    name, page = str(raw["id"]), str(raw.get("source") or source)
     try:
         setup = _setup(raw)
     except _Unmapped as reason:
-        return Row(name, source, _group(raw), step or 0.0, None, str(reason))
+        return Row(name, source, page, _group(raw), step or 0.0, None, str(reason))
     tokens = setup.plan.data_ranks * setup.plan.mbs * setup.plan.ga * (setup.plan.seq or 0)
     world = setup.plan.world_size * setup.pp
     measured = tokens / world / rate if rate else step
-    return Row(name, source, _group(raw), measured, setup)
+    return Row(name, source, page, _group(raw), measured, setup)
 
 
 class _Unmapped(Exception):

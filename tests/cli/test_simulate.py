@@ -69,14 +69,16 @@ def test_one_nic_holds_back_all_sixteen_ranks(call: Call, runs: dict[str, Path])
 
 @pytest.mark.parametrize(("plan", "share"), [("fsdp=8,seq=1024,mbs=8", 0.005), ("fsdp=8,seq=1024", 0.03)])
 def test_the_breakdown_of_the_run_is_what_simulate_said(call: Call, tmp_path: Path, plan: str, share: float) -> None:
-    """Where the host is the bottleneck kernels have gaps that the figures of a whole unit show less finely."""
+    """Where the host is the bottleneck, the figures of whole units do not tell a launch's latency (idle) from its lateness."""
     out = tmp_path / "a.run"
     said = call("simulate", *SMALL, plan, "-o", out, "--format", "json").json
     steps = call("breakdown", out, "--format", "json").json["steps"]
-    for part, seconds in said["predicted_parts"].items():
+    for part in said["predicted_parts"]:
         if part == "idle":
             continue
-        mean = sum(s["parts"][part] for s in steps) / len(steps)
+        wanted = ("host_bound", "idle") if part == "host_bound" else (part,)
+        seconds = sum(said["predicted_parts"][p] for p in wanted)
+        mean = sum(s["parts"][p] for s in steps for p in wanted) / len(steps)
         assert mean == pytest.approx(seconds, abs=share * said["step_s"])
     assert all(sum(s["parts_ns"].values()) == s["duration_ns"] for s in steps)
 

@@ -11,7 +11,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from stepscope.catalog import document
-from stepscope.catalog.bounds import Bytes, Rate, Text
+from stepscope.catalog.bounds import Bytes, Count, Rate, Text
 from stepscope.catalog.document import Sourced
 from stepscope.catalog.gpu import Gpu
 
@@ -46,12 +46,6 @@ class Heat(Sourced, frozen=True, kw_only=True):
     reading_w: Positive
 
 
-class Overhead(Sourced, frozen=True, kw_only=True):
-    """Device memory that no tensor accounts for."""
-
-    context_bytes: Bytes
-
-
 class NicCounters(Sourced, frozen=True, kw_only=True):
     """Headers by payload, ticks of PortXmitWait a second, bytes a second of an idle port."""
 
@@ -68,12 +62,15 @@ class Congestion(Sourced, frozen=True, kw_only=True):
 
 
 class HostLoad(Sourced, frozen=True, kw_only=True):
-    """Cores that a rank and a node's daemons keep busy; the share of cores below which nothing queues; idle disk, network."""
+    """Cores and memory of a node; the memory in use; cores that a rank and a node's daemons keep busy; the share of cores below
+    which nothing queues; bytes a second over the front end."""
 
+    cores: Count
+    memory_bytes: Bytes
+    used_share: Share
     loop_cores: Positive
     system_cores: Positive
     psi_free: Share
-    disk_utilised: Share
     front_end_rate: Positive
 
 
@@ -89,7 +86,6 @@ class Telemetry(Sourced, frozen=True, kw_only=True):
     boards: dict[str, Board]
     power: PowerModel
     heat: Heat
-    memory: Overhead
     nic: NicCounters
     congestion: Congestion
     host: HostLoad

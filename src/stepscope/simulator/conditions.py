@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from stepscope.catalog.efficiency import Efficiency
 from stepscope.catalog.stack import Stack
+from stepscope.simulator.sensors import Sensors
 
 Array = NDArray[np.float64]
 PerRank = Array | float
@@ -60,7 +61,7 @@ class Conditions:
     comes on top of the first one of a step; `copy_fraction` is the rate of the batch's copy, `slot` that of the GPU's PCIe slot;
     where `pageable`, the copy holds the host. `save_ns` comes on top of a save, `stall` is a link that goes down. `late_gathers`
     is the share of the units that are gathered when they are needed, `eager_syncs` that of the micro-batches but the last that
-    exchange gradients all the same.
+    exchange gradients all the same. `sensed` changes no time: it is what instruments see besides.
     """
 
     clock: PerRank = 1.0
@@ -81,3 +82,4 @@ class Conditions:
     offloaded: PerRank = 0.0
     blends: tuple[Blend, ...] = ()
     delays: tuple[Delay, ...] = field(default=())
+    sensed: Sensors = Sensors()

@@ -16,6 +16,7 @@ WALL_NS: Final = 1_795_515_292_000_000_000  # 24 November 2026, 10:14:52 UTC: wh
 TORCH: Final = "2.13.0"
 NCCL: Final = "2.30.7"
 CUDA: Final = "13.0"
+DRIVER: Final = "580.105.08"
 FIRST_PID: Final = 41_000
 PIDS_APART: Final = 64  # between two ranks of a node: threads have the ids between
 
@@ -63,3 +64,26 @@ def listed(ranks: tuple[int, ...]) -> str:
     if len(ranks) <= 30:
         return "[" + ", ".join(map(str, ranks)) + "]"
     return "[" + ", ".join(map(str, ranks[:29])) + f", ..., {ranks[-1]}]"
+
+
+def bus_id(job: Job, node: int, gpu: int) -> str:
+    """A PCI address for the slot that a GPU sits in: switches of a socket are 16 buses apart, sockets 128."""
+    wiring = job.cluster.wiring(node)
+    slot = wiring.gpus[gpu].pcie
+    before = sum(1 for other in wiring.gpus[:gpu] if other.pcie == slot)
+    return f"00000000:{bus_of(job, node, slot) + 1 + before:02X}:00.0"
+
+
+def nic_bus_id(job: Job, node: int, nic: int) -> str:
+    """The PCI address of a NIC, as sysfs writes it."""
+    wiring = job.cluster.wiring(node)
+    slot = wiring.nics[nic].pcie
+    before = sum(1 for other in wiring.nics[:nic] if other.pcie == slot)
+    return f"0000:{bus_of(job, node, slot) + 8 + before:02x}:00.0"
+
+
+def bus_of(job: Job, node: int, slot: int) -> int:
+    """The first bus below a PCIe switch."""
+    switches = job.cluster.wiring(node).switches
+    socket = switches[slot].socket
+    return 0x10 + 0x80 * (socket % 2) + 0x10 * sum(1 for other in switches[:slot] if other.socket == socket) % 0x70

@@ -74,9 +74,8 @@ class Hang:
         """When each rank got to its current operation: started it, or issued it where it has not started; nan without one."""
         current = self.current
         reached = np.where(self.started, self.times.start, self.times.issue)
-        found: NDArray[np.float64] = reached[np.maximum(current, 0), np.arange(len(current))]
-        found[current == NOTHING] = np.nan
-        return found
+        since = reached[np.maximum(current, 0), np.arange(len(current))]
+        return np.asarray(np.where(current == NOTHING, np.nan, since), dtype=np.float64)
 
     @property
     def progress_ns(self) -> NDArray[np.float64]:
