@@ -74,6 +74,15 @@ class HostLoad(Sourced, frozen=True, kw_only=True):
     front_end_rate: Positive
 
 
+class Errors(Sourced, frozen=True, kw_only=True):
+    """What counts when something is out of order: symbol and memory errors a second, memory in use and swap of a full host."""
+
+    symbol_per_s: Positive
+    memory_per_s: Positive
+    memory_used: Share
+    swapped_bytes_per_s: Positive
+
+
 class Sampling(Sourced, frozen=True, kw_only=True):
     """How often exporters look."""
 
@@ -89,6 +98,7 @@ class Telemetry(Sourced, frozen=True, kw_only=True):
     nic: NicCounters
     congestion: Congestion
     host: HostLoad
+    errors: Errors
     sampling: Sampling
 
 

@@ -7,9 +7,10 @@ from typing import Final
 import numpy as np
 
 from stepscope.catalog.faults import fault_numbers
+from stepscope.catalog.telemetry import telemetry
 from stepscope.simulator.conditions import Delay
 from stepscope.simulator.costs import queue_costs
-from stepscope.simulator.faults import change
+from stepscope.simulator.faults import change, sense
 from stepscope.simulator.faults.effect import Draw, Drawn, Effect, Now
 from stepscope.simulator.faults.fault import Fault
 from stepscope.simulator.faults.ranks import on, ranks_at, there
@@ -66,7 +67,9 @@ def _unpinned_transfer(job: Job, fault: Fault, now: Now) -> Job:
 def _host_memory_pressure(job: Job, fault: Fault, now: Now) -> Job:
     """Reclaim slows the loop's host thread and the workers that make batches."""
     slower = there(job, fault.where, fault.amount)
-    return change.times(job, host_pace=slower, fetch=slower)
+    short = telemetry().errors
+    job = change.times(job, host_pace=slower, fetch=slower)
+    return sense.hosts(job, fault.where, memory_used=short.memory_used, swapped_bytes_per_s=short.swapped_bytes_per_s)
 
 
 def _host_sync_point(job: Job, fault: Fault, now: Now) -> Job:

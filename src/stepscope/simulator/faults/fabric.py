@@ -11,9 +11,10 @@ from typing import Final
 import msgspec
 
 from stepscope.catalog.faults import fault_numbers
+from stepscope.catalog.telemetry import telemetry
 from stepscope.model.node import Node
 from stepscope.simulator.conditions import Stall
-from stepscope.simulator.faults import change, wires
+from stepscope.simulator.faults import change, sense, wires
 from stepscope.simulator.faults.effect import Draw, Drawn, Effect, Now, once_in
 from stepscope.simulator.faults.fault import Fault
 from stepscope.simulator.faults.where import nic_of_port
@@ -46,15 +47,16 @@ def _level(fault: Fault, job: Job, step: int, draw: Draw) -> Drawn | None:
 def _congestion(job: Job, fault: Fault, now: Now) -> Job:
     assert isinstance(now.drawn, int)
     left = fault.amount * fault_numbers().congestion.swing[now.drawn]
-    return carrying(job, fault, min(left, 1.0), spines=True)
+    return sense.ports(carrying(job, fault, min(left, 1.0), spines=True), fault.where, marked=max(1 - left, 0.0))
 
 
 def _pause_storm(job: Job, fault: Fault, now: Now) -> Job:
-    return carrying(job, fault, 1 - fault.amount)
+    return sense.ports(carrying(job, fault, 1 - fault.amount), fault.where, paused=fault.amount)
 
 
 def _link_degraded(job: Job, fault: Fault, now: Now) -> Job:
-    return carrying(job, fault, fault.amount)
+    errors = telemetry().errors.symbol_per_s
+    return sense.ports(carrying(job, fault, fault.amount), fault.where, rate=fault.amount, symbol_errors_per_s=errors)
 
 
 def _link_flap(job: Job, fault: Fault, now: Now) -> Job:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 from stepscope.catalog.faults import fault_numbers
+from stepscope.catalog.telemetry import telemetry
 from stepscope.simulator.conditions import Delay
-from stepscope.simulator.faults import change
+from stepscope.simulator.faults import change, sense
 from stepscope.simulator.faults.effect import Effect, Now
 from stepscope.simulator.faults.fault import Fault
 from stepscope.simulator.faults.ranks import there
@@ -23,11 +24,12 @@ def _thermal_throttle(job: Job, fault: Fault, now: Now) -> Job:
 
 def _power_cap(job: Job, fault: Fault, now: Now) -> Job:
     clock = fault.amount ** fault_numbers().power_cap.exponent
-    return change.times(job, clock=there(job, fault.where, clock))
+    return sense.gpus(change.times(job, clock=there(job, fault.where, clock)), fault.where, power_cap=fault.amount)
 
 
 def _hbm_degraded(job: Job, fault: Fault, now: Now) -> Job:
-    return change.times(job, hbm=there(job, fault.where, fault.amount))
+    slower = change.times(job, hbm=there(job, fault.where, fault.amount))
+    return sense.gpus(slower, fault.where, memory_errors_per_s=telemetry().errors.memory_per_s)
 
 
 def _allocator_thrash(job: Job, fault: Fault, now: Now) -> Job:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from stepscope.catalog.faults import fault_numbers
-from stepscope.simulator.faults import change
+from stepscope.simulator.faults import change, sense
 from stepscope.simulator.faults.effect import Effect, Now
 from stepscope.simulator.faults.fabric import carrying
 from stepscope.simulator.faults.fault import Fault
@@ -40,7 +40,7 @@ def goodput(loss: float) -> float:
 
 
 def _retransmits(job: Job, fault: Fault, now: Now) -> Job:
-    return carrying(job, fault, goodput(fault.amount))
+    return sense.ports(carrying(job, fault, goodput(fault.amount)), fault.where, lost=fault.amount)
 
 
 EFFECTS: Final = {
