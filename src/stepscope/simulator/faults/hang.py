@@ -80,8 +80,8 @@ class Hang:
     @property
     def progress_ns(self) -> NDArray[np.float64]:
         """When each rank last ended an operation; the start of the step where it ended none."""
-        last = np.where(self.ended, self.times.end, -np.inf).max(axis=0)
-        return np.maximum(last, self.times.host_start)
+        found: NDArray[np.float64] = np.where(self.ended, self.times.end, self.times.host_start).max(axis=0)
+        return found
 
     @property
     def host_at(self) -> Ints:
