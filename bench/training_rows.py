@@ -150,7 +150,7 @@ def _setup(raw: dict[str, Any]) -> Setup:
         async_tp=str(parallel.get("async_tp", parallel.get("tp_async", "False"))).lower() == "true",
         alternate=alternate,
         algorithm=_algorithm(str(raw.get("notes") or "")),
-        slow_gpu=_slow_gpu(str(raw.get("fault") or ""), gpu),
+        slow_gpu=_slow_gpu(str(raw.get("fault") or ""), str(raw.get("notes") or ""), gpu),
     )
 
 
@@ -159,18 +159,26 @@ def _algorithm(notes: str) -> Literal["ring", "tree"] | None:
     return None if found is None else "tree" if found[1] == "Tree" else "ring"
 
 
-def _slow_gpu(fault: str, gpu: str) -> float:
+THERMAL_MHZ = 345.0
+"""Where the clock of an H100 ends under hardware thermal slowdown, for rows that say thermal and no clock. Assumed: the lowest
+clock that nvidia-smi offers on it, and the one that stuck GPUs are commonly reported at."""
+
+
+def _slow_gpu(fault: str, notes: str, gpu: str) -> float:
     """Clock of the one slowed GPU as a share of its highest, where the row says by how much; 1 where none is slowed."""
     text = fault.lower()
-    if not re.search(r"throttl|clock|straggler|power cap|slow gpu", text):
+    if not re.search(r"throttl|thermal|clock|straggler|power cap|slow gpu", text):
         return 1.0
-    clocks = [int(word) for word in re.findall(r"(\d{3,4})\s*mhz", text)]
-    if clocks:
-        return min(1.0, min(clocks) / (max(clocks) if len(clocks) > 1 else load_gpu(gpu).clock.boost_mhz))
-    share = re.search(r"(\d{1,2}(?:\.\d+)?)\s*%", text)
+    boost = load_gpu(gpu).clock.boost_mhz
+    for said in (text, notes.lower()):
+        clocks = [int(word) for word in re.findall(r"(\d{3,4})\s*mhz", said)]
+        if clocks:
+            return min(1.0, min(clocks) / (max(clocks) if len(clocks) > 1 else boost))
+    share = re.search(r"(\d{1,2}(?:\.\d+)?)\s*%(\s*(?:slower|lower|less|below))?", text)
     if share:
-        value = float(share[1]) / 100
-        return 1 - value if re.search(r"(by|slower|less|lower|drop\w*)\D{0,12}$|%\s*(slower|lower|less)", text) else value
+        return 1 - float(share[1]) / 100 if share[2] else float(share[1]) / 100
+    if "therm" in text:
+        return THERMAL_MHZ / boost
     raise _Unmapped("fault: it does not say how slow the GPU ran")
 
 
