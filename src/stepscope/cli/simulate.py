@@ -51,9 +51,7 @@ class RanksType(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gen
 @click.option("--anchor", type=click.FloatRange(min=0, min_open=True), metavar="S",
               help="A measured healthy step in seconds: stretches the stack's kernels to it.")  # fmt: skip
 @click.option("--fit", is_flag=True, help="Where it does not fit: a smaller micro-batch or more shards, and what that costs.")
-@click.option(
-    "--sweep", "sweeps", metavar="KEY=V,V", help="A table over values of one word of the plan, without noise and faults."
-)
+@click.option("--sweep", "sweeps", metavar="KEY=V,V", help="A table over values of one word of the plan, without noise.")
 @click.option("--ranks", type=RanksType(), help="Keep the spans of these ranks alone, for example 0-7,12.")
 @click.option("--detail", type=click.Choice(("kernels", "units")), help="Spans per kernel, or per unit (default from 65 ranks).")
 @click.option("--emit", type=click.Path(path_type=Path), metavar="DIR",
@@ -95,8 +93,8 @@ def command(
     presenting = Presenting(format_, Output(None), color)
     request = Request(model=model, **asked)
     if sweeps is not None:
-        if output or emit or fit or asked["faults"]:
-            raise UsageMistake("--sweep prints a table of healthy steps: leave -o, --emit, --fit and --fault away")
+        if output or emit or fit:
+            raise UsageMistake("--sweep prints a table and keeps nothing: leave -o, --emit and --fit away")
         _sweep(request, sweeps, presenting, quiet)
         return
     _simulate(request, presenting, _Kept(Path(output) if output else None, emit, force, ranks, detail), fit, quiet)

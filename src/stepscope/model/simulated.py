@@ -60,9 +60,16 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One value of a sweep; `refused` is why there is no prediction."""
+    """One value of a sweep; `refused` is why there is no prediction, `healthy` the same job without the sweep's faults."""
 
     plan: str
     ranks: int
     prediction: Prediction | None
     refused: str | None = None
+    healthy: Prediction | None = None
+
+    @property
+    def slowdown(self) -> float | None:
+        """How many times as long as the healthy job's a step takes; None without faults."""
+        known = self.prediction is not None and self.healthy is not None and self.healthy.step_ns
+        return self.prediction.step_ns / self.healthy.step_ns if known else None  # type: ignore[union-attr]  # both known

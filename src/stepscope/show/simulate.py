@@ -55,13 +55,16 @@ def sweep(points: Sequence[Point]) -> Iterator[Block]:
     """How the step changes from one plan to the next."""
     yield Paragraph(HONEST, "warn")
     key, rest = _swept(points)
-    names = (key, "ranks", "GiB", "step ms", "exposed ms", "exposed", "tokens/s/GPU", "of first")
+    weak = any(point.healthy is not None for point in points)
+    last = ("healthy ms", "slow-down") if weak else ("tokens/s/GPU", "of first")
+    names = (key, "ranks", "GiB", "step ms", "exposed ms", "exposed", *last)
     columns = tuple(Column(name, right=i > 0) for i, name in enumerate(names))
     base = next((p.prediction for p in points if p.prediction is not None), None)
     refused = [f"{p.plan}: {p.refused}" for p in points if p.refused]
     large = [p.plan for p in points if p.prediction is not None and not p.prediction.fits]
     notes = (*refused, *([f"does not fit: {', '.join(large)}"] if large else []))
-    yield Table(f"How the cost grows with {key} ({rest})", columns, tuple(_point(p, base) for p in points), notes)
+    what = "What the weakness costs" if weak else "How the cost grows"
+    yield Table(f"{what} with {key} ({rest})", columns, tuple(_point(p, base) for p in points), notes)
 
 
 def _swept(points: Sequence[Point]) -> tuple[str, str]:
@@ -76,7 +79,10 @@ def _point(point: Point, base: Prediction | None) -> tuple[Cell, ...]:
         return (value, point.ranks, *(None,) * 6)
     memory, _, step, exposed, rate = _figures(found)
     share = units.percent(found.exposed_ns, found.step_ns)
-    against = units.percent(round(found.tokens_per_s_per_gpu), round(base.tokens_per_s_per_gpu))
+    if point.healthy is not None:
+        rate, against = f"{point.healthy.step_ns / NS_PER_MS:.1f}", f"{point.slowdown:.2f}"
+    else:
+        against = units.percent(round(found.tokens_per_s_per_gpu), round(base.tokens_per_s_per_gpu))
     return (value, point.ranks, memory, step, exposed, share, rate, against)
 
 

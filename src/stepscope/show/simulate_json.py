@@ -51,7 +51,7 @@ def rows(result: Simulated) -> str:
 
 def sweep_rows(points: Sequence[Point]) -> str:
     """CSV: a row per plan."""
-    names = ("plan", "ranks", "step_s", "exposed_s", "tokens_per_s_per_gpu", "memory_bytes", "fits", "refused")
+    names = ("plan", "ranks", "step_s", "exposed_s", "tokens_per_s_per_gpu", "memory_bytes", "fits", "slowdown", "refused")
     cells = []
     for point in points:
         found = _point(point)
@@ -62,7 +62,9 @@ def sweep_rows(points: Sequence[Point]) -> str:
 def _point(point: Point) -> dict[str, Any]:
     keys = ("step_s", "exposed_s", "tokens_per_s_per_gpu", "mfu", "memory_bytes", "capacity_bytes", "fits", "tokens_per_step")
     figures = dict.fromkeys(keys) if point.prediction is None else _prediction(point.prediction)
-    return {"plan": point.plan, "ranks": point.ranks, **figures, "refused": point.refused}
+    healthy = None if point.healthy is None else _prediction(point.healthy)
+    against = {"healthy": healthy, "slowdown": point.slowdown, "refused": point.refused}
+    return {"plan": point.plan, "ranks": point.ranks, **figures, **against}
 
 
 def _prediction(found: Prediction) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Where does a simulated step go, straight from the engine's times? The definition of the parts, over a rank's operations.
 
 The first that applies at an instant: compute (its phase), communication (waiting until the last member has joined, then moving),
-a copy, the host inside loader or save, the host before a launch, nothing. Spans of a Run give the
-same answer in more detail: between two kernels of a unit they tell a late launch (host_bound) from its latency (idle).
+a copy, the host inside loader or save, the host before a launch, nothing. Spans of a Run give the same answer in more detail:
+between two kernels of a unit they tell a late launch (host_bound) from its latency (idle).
 """
 
 from __future__ import annotations

@@ -90,10 +90,21 @@ class Request:
         return sweeps.plans(self.plan, key, values)
 
     def sweep(self, tried: Sequence[tuple[str, Plan]]) -> Iterator[Point]:
-        """A point per plan, healthy and without noise."""
+        """A point per plan, without noise; with faults, beside the healthy job."""
+        if self.faults:
+            yield from map(self._weak_point, tried)
+            return
         workload = replace(self, plan=tried[0][0]).workload()
         stack = replace(self, plan=tried[0][0]).job().stack if self.anchor is not None else self._stack()
-        return sweeps.sweep(workload, tried, predictor(self.the_system(), stack))
+        yield from sweeps.sweep(workload, tried, predictor(self.the_system(), stack))
+
+    def _weak_point(self, tried: tuple[str, Plan]) -> Point:
+        text, plan = tried
+        try:
+            _, result = replace(self, plan=text, noise=False).run()
+        except UsageMistake as error:
+            return Point(text, plan.world_size, None, str(error))
+        return Point(text, plan.world_size, result.mean, healthy=result.healthy)
 
     def _stack(self) -> Stack:
         return load_stack(_path_or_name(self.stack or DEFAULT_STACK))
