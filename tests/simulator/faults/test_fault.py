@@ -61,6 +61,10 @@ def test_places_are_the_jobs_and_near_kinds_are_taken(text: str, kind: str, word
     ("text", "said"),
     [
         ("gpu.thermal_throtle@node1/gpu3", "gpu.thermal_throtle: no such cause; did you mean gpu.thermal_throttle?"),
+        ("thermal_throttle@node1/gpu3", "thermal_throttle: no such cause; did you mean gpu.thermal_throttle?"),
+        ("nccl.slow", "nccl.slow: no such cause; did you mean nccl.forced_algorithm or nccl.low_protocol or nccl.few_nics?"),
+        ("xyz@job", "xyz: no such cause; they are named FAMILY.NAME, with the families storage, app, framework, parallel, "
+         "kernels, nccl, transport, fabric, interconnect, gpu, hang"),
         ("gpu.thermal_throttle", "gpu.thermal_throttle: no place is given; write gpu.thermal_throttle@PLACE, "
          "for example gpu.thermal_throttle@node1/gpu3"),
         ("gpu.thermal_throttle@gpu3", "fault: 'gpu3' is no place; write one of job, node1, node1/gpu3"),

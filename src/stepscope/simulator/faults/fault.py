@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import Final
 
-from stepscope.catalog.cause import Cause, load_cause
+from stepscope.catalog.cause import Cause, causes, load_cause
 from stepscope.model.errors import UsageMistake
 from stepscope.simulator.faults.where import Where, parse_where, settle
 from stepscope.simulator.job import Job
@@ -60,6 +61,8 @@ def parse_fault(text: str, job: Job | None = None) -> Fault:
     """The fault that the words mean. With a job its place is one that the job has. UsageMistake for what cannot be."""
     head, *words = (word.strip() for word in text.split(","))
     name, at, place = (part.strip() for part in head.partition("@"))
+    if name not in causes():
+        raise UsageMistake(_unknown(name))
     cause = load_cause(name)
     if cause.id == WAITS:
         raise UsageMistake(f"{WAITS}: the simulator knows no pipeline stages yet; leave this fault out")
@@ -88,6 +91,22 @@ def settled(fault: Fault, job: Job) -> Fault:
         return replace(fault, where=settle(fault.where, load_cause(fault.cause).places, job))
     except UsageMistake as error:
         raise UsageMistake(f"{fault.cause}@{error}") from None
+
+
+def _unknown(name: str) -> str:
+    """The nearest causes; else those of the same family; of a name without a family those that end like it."""
+    known = tuple(causes())
+    wanted = name[:80].lower()
+    family, dot, word = wanted.rpartition(".")
+    near = get_close_matches(wanted, known, n=3, cutoff=0.75)
+    if not near and dot:
+        near = [cause for cause in known if cause.startswith(f"{family}.")]
+    elif not near:
+        near = [cause for cause in known if get_close_matches(word, [cause.partition(".")[2]], cutoff=0.75)]
+    if near:
+        return f"{name[:80]}: no such cause; did you mean {' or '.join(near[:3])}?"
+    families = ", ".join(dict.fromkeys(cause.partition(".")[0] for cause in known))
+    return f"{name[:80]}: no such cause; they are named FAMILY.NAME, with the families {families}"
 
 
 def _strength(cause: Cause, text: str | None) -> float | str:
