@@ -121,14 +121,14 @@ def _simulate(request: Request, presenting: Presenting, kept: _Kept, fit: bool, 
     if changes:
         request = request.with_plan(changes[-1].plan)
     with Bar("simulating", quiet) as bar:
-        steps, result = request.run()
+        ran, result = request.run()
         if kept.run is not None:
             from stepscope.analysis.attribution import RULES
 
             units = kept.detail == "units" or (kept.detail is None and len(kept.ranks or range(result.ranks)) > UNIT_DETAIL_FROM)
-            keep_run(kept.run, request.job(), steps, RULES, kept.force, kept.ranks, units, lambda a, b: bar.step(a, b, "rank"))
+            keep_run(kept.run, request.job(), ran, RULES, kept.force, kept.ranks, units, lambda a, b: bar.step(a, b, "rank"))
         if kept.emit is not None:
-            emit_steps(kept.emit, request, steps, kept.force, kept.ranks, lambda a, b: bar.step(a, b, "rank"))
+            emit_steps(kept.emit, request, ran, kept.force, kept.ranks, lambda a, b: bar.step(a, b, "rank"))
 
     from stepscope.show import simulate as screen
     from stepscope.show import simulate_json

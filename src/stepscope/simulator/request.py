@@ -20,8 +20,7 @@ from stepscope.simulator.fit import walk
 from stepscope.simulator.job import Job, job_on
 from stepscope.simulator.noise import Noise
 from stepscope.simulator.predict import predictor
-from stepscope.simulator.simulate import DEFAULT_STEPS, Simulator, summarise
-from stepscope.simulator.simulation import Step
+from stepscope.simulator.simulate import DEFAULT_STEPS, Ran, Simulator, summarise
 
 
 @dataclass(frozen=True)
@@ -66,15 +65,15 @@ class Request:
         """The faults, as far as words can be checked without the job."""
         return tuple(parse_fault(text) for text in self.faults)
 
-    def run(self) -> tuple[list[Step], Simulated]:
-        """The steps of all ranks, and what they come to."""
+    def run(self) -> tuple[Ran, Simulated]:
+        """The job's steps on all ranks, and what they come to."""
         job = self.job()
         noise = Noise() if self.noise else Noise.none()
-        steps = Simulator(job, self.the_faults(), self.steps, self.seed, noise).run()
+        ran = Simulator(job, self.the_faults(), self.steps, self.seed, noise).run()
         healthy = None
         if self.faults:
-            healthy = summarise(job, Simulator(job, (), self.steps, self.seed, noise).run()).mean
-        return steps, summarise(job, steps, self.faults, healthy)
+            healthy = summarise(job, Simulator(job, (), self.steps, self.seed, noise).run().steps).mean
+        return ran, summarise(job, ran.steps, self.faults, healthy, ran.stopped)
 
     def fitted(self) -> list[Change]:
         """The walk to a plan that fits."""

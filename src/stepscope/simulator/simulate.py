@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 
+from stepscope.model.errors import UsageMistake
 from stepscope.model.prediction import Prediction
 from stepscope.model.simulated import Simulated
 from stepscope.model.words import PARTS
 from stepscope.simulator.account import parts_ns
 from stepscope.simulator.faults.fault import Fault
+from stepscope.simulator.faults.hang import Hang, hang_at, sentence
 from stepscope.simulator.faults.schedule import Schedule
 from stepscope.simulator.job import Job
 from stepscope.simulator.noise import Noise
@@ -21,6 +24,20 @@ from stepscope.simulator.simulation import Simulation, Step, step_ns
 
 DEFAULT_STEPS: Final = 4
 MOST_RANKS: Final = 64  # of larger jobs so many ranks, evenly spread, and the slowest stand for all in the means
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What came of a job: the steps that ended, and the hang that stopped it, with the step in which it did."""
+
+    steps: list[Step]
+    hang: Hang | None = None
+    hung: Step | None = None
+
+    @property
+    def stopped(self) -> str | None:
+        """Why the job did not go on, in words."""
+        return None if self.hang is None or self.hung is None else sentence(self.hang, self.hung)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +50,22 @@ class Simulator:
     seed: int = 0
     noise: Noise = field(default_factory=Noise)
 
-    def run(self) -> list[Step]:
-        """The steps, numbered from 0."""
+    def run(self) -> Ran:
+        """The steps, numbered from 0; of a job that hangs, the last ones before it does.
+
+        UsageMistake where it hangs in its first step: then there is nothing to compare with.
+        """
         schedule = Schedule(self.job, self.faults, self.seed)
-        return list(Simulation(schedule, noise=self.noise, seed=self.seed).steps(self.steps))
+        simulation = Simulation(schedule, noise=self.noise, seed=self.seed)
+        if schedule.hang is None:
+            return Ran(list(simulation.steps(self.steps)))
+        fault, draw = schedule.hang
+        at = int(fault.amount)
+        if at < 1:
+            raise UsageMistake(f"{fault.cause}: at_step=0: no step ends before it; give at_step=1 or more")
+        kept: deque[Step] = deque(simulation.steps(at + 1), maxlen=self.steps + 1)
+        hung = kept.pop()
+        return Ran(list(kept), hang_at(fault, hung, draw), hung)
 
 
 def summarise(

@@ -30,11 +30,13 @@ def write_run(
     ranks: Sequence[int] | None = None,
     whole_units: bool = False,
     signals: pl.DataFrame | None = None,
+    standing: Sequence[Gap] = (),
     progress: Progress | None = None,
 ) -> RunInfo:
     """Fills `folder` (which exists and is empty) with the run. Absent ranks are missing ranks, as in a run recorded in part.
 
-    The description is that of the `nominal` job: what an inventory would say, whatever is wrong with the one that ran.
+    `standing` is what a job that did not go on is seen to stand in. The description is that of the `nominal` job: what an
+    inventory would say, whatever is wrong with the one that ran.
     """
     job = steps[0].prepared.job
     chosen = list(range(job.ranks)) if ranks is None else sorted(set(ranks))
@@ -56,7 +58,7 @@ def write_run(
         ranks=infos,
         missing_ranks=sorted(set(range(job.ranks)) - set(chosen)),
         groups=_groups(job),
-        gaps=_merged(gaps, len(chosen), job.ranks, whole_units),
+        gaps=[*standing, *_merged(gaps, len(chosen), job.ranks, whole_units)],
         clock=Clock(aligned=True, residual_ns=0, hosts={host_of(info): HostClock() for info in infos}),
         **described(nominal),
     )

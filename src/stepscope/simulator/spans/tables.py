@@ -129,7 +129,7 @@ class Tables:
             sequence[op.comm.name] = sequence.get(op.comm.name, 0) + 1
             span = int(moved[kernel])
             rows.append({
-                "rank": rank, "group": group, "seq": sequence[op.comm.name], "op": op.name, "dtype": _dtype(job, op.nbytes, op),
+                "rank": rank, "group": group, "seq": sequence[op.comm.name], "op": op.name, "dtype": dtype_of(job, op.nbytes, op),
                 "bytes": op.nbytes, "group_size": size, "stream": int(stream[span]), "arrive_ns": int(start[span]),
                 "end_ns": int(end[span]), "span": span, "call": int(moved[host]),
             })  # fmt: skip
@@ -179,7 +179,7 @@ def _place(cluster: Any, rank: int) -> tuple[str, int, str | None]:
     return place.node, place.gpu, place.nic
 
 
-def _dtype(job: Any, nbytes: int, op: Any) -> str:
+def dtype_of(job: Any, nbytes: int, op: Any) -> str:
     if nbytes == 4:
         return "Float"
     reduced = op.name != "all_gather" and op.comm.axis != "tp"
