@@ -16,7 +16,7 @@ def job(
     plan: str = "fsdp=16,seq=2048",
     model: str = "llama3-8b",
     system: str = "hgx-h100",
-    stack: str = "torch-eager",
+    stack: str = "torch-compile",
     loader: Loader | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> Job:

@@ -15,7 +15,7 @@ from stepscope.catalog import document
 from stepscope.catalog.bounds import Name, Text
 from stepscope.catalog.document import Sourced
 
-DEFAULT_STACK: Final = "torch-eager"
+DEFAULT_STACK: Final = "torch-compile"
 
 Framework = Literal["fsdp1", "fsdp2", "ddp", "zero1", "megatron"]
 AttentionKernel = Literal["unfused", "triton-flash", "flash2", "flash3", "sdpa", "cudnn"]

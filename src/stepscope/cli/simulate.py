@@ -41,7 +41,7 @@ class RanksType(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gen
 @click.argument("model", metavar="MODEL")
 @click.option("--system", required=True, metavar="SYS", help="A cluster of the catalog (hgx-h100, p4d, ...) or a TOML file.")
 @click.option("--plan", required=True, metavar="P", help="How the job is laid out, for example fsdp=16,mbs=1,seq=8192.")
-@click.option("--stack", metavar="NAME", help="The software: a stack of the catalog or a TOML file (default: torch-eager).")
+@click.option("--stack", metavar="NAME", help="The software: a stack of the catalog or a TOML file (default: torch-compile).")
 @click.option("--fault", "faults", multiple=True, metavar="CAUSE@PLACE", help="A weakness, with [,key=value]; may be repeated.")
 @click.option("--steps", type=click.IntRange(1, 10_000), default=4, show_default=True, help="Steps to run.")
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True, help="Same seed, same bytes.")

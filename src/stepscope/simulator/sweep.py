@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from stepscope.model.errors import UsageMistake
 from stepscope.model.plan import STRATEGIES, Plan, parse_plan
-from stepscope.model.prediction import PredictStep
+from stepscope.model.prediction import Prediction
 from stepscope.model.simulated import Point
 from stepscope.model.workload import Workload
 
@@ -29,7 +29,7 @@ def plans(base: str, key: str, values: Sequence[str]) -> list[tuple[str, Plan]]:
     return [(text, parse_plan(text)) for text in words]
 
 
-def sweep(workload: Workload, tried: Sequence[tuple[str, Plan]], predict: PredictStep) -> Iterator[Point]:
+def sweep(workload: Workload, tried: Sequence[tuple[str, Plan]], predict: Callable[[Workload], Prediction]) -> Iterator[Point]:
     """One point per plan; a plan that model or system cannot have is a point that says why."""
     import msgspec
 

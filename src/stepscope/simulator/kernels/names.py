@@ -16,7 +16,7 @@ _GEMM: Final[dict[str, dict[str, str]]] = {
         "fp32": "ampere_sgemm_128x64_tn",
     },
     "sm_90": {
-        "bf16": "nvjet_hsh_256x128_64x4_2x1_v_bz_coopA_TNT",
+        "bf16": "nvjet_tst_256x128_64x4_2x1_v_bz_coopA_TNT",
         "fp16": "nvjet_hsh_256x128_64x4_2x1_v_bz_coopA_TNT",
         "tf32": "sm90_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize128x128x32_cublas",
         "fp32": "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize128x128x8_stage3_cublas",
@@ -40,9 +40,9 @@ _ATTENTION: Final[dict[str, tuple[str, str, str, str]]] = {
     ),
     "sdpa": (
         "aten::_scaled_dot_product_flash_attention",
-        "void pytorch_flash::flash_fwd_kernel<pytorch_flash::Flash_fwd_kernel_traits<128, 128, 64, 4, false, false>>",
+        "void pytorch_flash::flash_fwd_kernel<pytorch_flash::Flash_fwd_kernel_traits<128, 128, 64, 4, cutlass::bfloat16_t>>",
         "aten::_scaled_dot_product_flash_attention_backward",
-        "void pytorch_flash::flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel<Flash_bwd_kernel_traits<128, 64, 128, 8>>",
+        "void pytorch_flash::flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel<Flash_bwd_kernel_traits<128, 64, cutlass::bfloat16_t>>",
     ),
     "cudnn": (
         "aten::_scaled_dot_product_cudnn_attention",
