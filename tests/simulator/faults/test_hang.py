@@ -29,6 +29,18 @@ def stopped(one: Job, text: str, seed: int = 3) -> tuple[Hang, Step, list[Op]]:
     return hang_at(schedule.hang[0], step, schedule.hang[1]), step, step.prepared.work.program.ops
 
 
+def _in_a_row(ops: list[Op]) -> list[tuple[int, int]]:
+    """Two collectives of one communicator, one after the other."""
+    last: dict[str, int] = {}
+    found = []
+    for k, op in enumerate(ops):
+        if op.kind == "collective" and op.comm is not None:
+            if op.comm.name in last:
+                found.append((last[op.comm.name], k))
+            last[op.comm.name] = k
+    return found
+
+
 @pytest.mark.parametrize("plan", PLANS)
 @pytest.mark.parametrize("cause", HANGS)
 def test_nobody_gets_through_the_step_and_only_what_can_happen_happens(plan: str, cause: str) -> None:
@@ -41,6 +53,8 @@ def test_nobody_gets_through_the_step_and_only_what_can_happen_happens(plan: str
         for k, op in enumerate(ops):
             for d in op.after:
                 assert not (hang.ended[k] & ~hang.ended[d]).any()
+        for before, k in _in_a_row(ops):
+            assert not (hang.started[k] & ~hang.ended[before]).any()
         peers = np.setdiff1d(np.arange(16), hang.culprits)
         waits = {ops[k].kind for k in hang.current[peers].tolist()}
         assert waits == {"collective"}

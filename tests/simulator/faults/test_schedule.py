@@ -94,7 +94,7 @@ def test_a_link_that_was_odd_before_stays_as_much_odder_under_congestion() -> No
 
 
 def test_a_wiring_fault_goes_first_whatever_the_order() -> None:
-    a, b = "interconnect.nic_cross_socket@node1/gpu3", "interconnect.pcie_downtrained@node1/gpu3"
+    a, b = "interconnect.nic_cross_socket@node1/gpu3", "interconnect.pcie_downtrained@node1/nic3"
     assert schedule(a, b)(0).cluster == schedule(b, a)(0).cluster
 
 
