@@ -49,6 +49,7 @@ METRICS: Final = (
     Metric("sm_active", "share", "gpu", "gauge", _PROF + "SM_ACTIVE", "The ratio of cycles an SM has at least 1 warp assigned."),
     Metric("nvlink_sent", "bytes/s", "gpu", "gauge", _PROF + "NVLINK_TX_BYTES", "The rate of data transmitted over NVLink."),
     Metric("nvlink_received", "bytes/s", "gpu", "gauge", _PROF + "NVLINK_RX_BYTES", "The rate of data received over NVLink."),
+    Metric("nvlinks_up", "count", "gpu", "gauge", "nvlink_active_links", "NVLinks of the GPU that are up (textfile collector)."),
     Metric("pcie_sent", "bytes/s", "gpu", "gauge", _PROF + "PCIE_TX_BYTES", "The rate of data transmitted over the PCIe bus."),
     Metric("pcie_received", "bytes/s", "gpu", "gauge", _PROF + "PCIE_RX_BYTES", "The rate of data received over the PCIe bus."),
     Metric("pcie_width", "lanes", "gpu", "gauge", _DCGM + "PCIE_LINK_WIDTH", "PCIe current link width."),

@@ -5,6 +5,7 @@ A run's times count from its own origin, those of the tools from 1970 (ns). Noth
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass
 from typing import Final
 
@@ -87,3 +88,8 @@ def bus_of(job: Job, node: int, slot: int) -> int:
     switches = job.cluster.wiring(node).switches
     socket = switches[slot].socket
     return 0x10 + 0x80 * (socket % 2) + 0x10 * sum(1 for other in switches[:slot] if other.socket == socket) % 0x70
+
+
+def gpu_uuid(job: Job, node: int, gpu: int) -> str:
+    """What the driver calls a GPU: any fixed name of its own."""
+    return f"GPU-{uuid.uuid5(uuid.NAMESPACE_URL, f'{job.cluster.name} node{node}/gpu{gpu}')}"

@@ -11,23 +11,27 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from stepscope.simulator.costs import Prepared, axes
-from stepscope.simulator.emit.inventory import CUDA, NCCL, ProcessGroup, bus_id, local, pid
+from stepscope.simulator.emit.inventory import CUDA, NCCL, ProcessGroup, local, pid
+from stepscope.simulator.emit.nccl_system import environment, seen, short_bus
 from stepscope.simulator.job import Job
 from stepscope.simulator.nccl.groups import Groups, Member, member
 from stepscope.simulator.nccl.ring import Channel, channels, ports
-from stepscope.simulator.nccl.settings import NcclSettings
-from stepscope.simulator.signals.ports import line_rate_gbit, port_state, trained_gbit
+from stepscope.simulator.signals.ports import port_state, trained_gbit
 from stepscope.simulator.signals.traffic import is_socket
 
+PORT: Final = 48_211  # of the peer's listening socket: any
 FUNCTIONS: Final = {"all_gather": "AllGather", "reduce_scatter": "ReduceScatter", "all_reduce": "AllReduce"}
 ALGORITHMS: Final = {"ring": "RING", "tree": "TREE", "nvls": "NVLS", "nvlstree": "NVLS_TREE", "collnet": "COLLNET_DIRECT",
                      "pat": "PAT"}  # fmt: skip
-SLOT_GBPS: Final = {3: 12.0, 4: 24.0, 5: 48.0, 6: 96.0}  # what NCCL takes sixteen lanes for, by PCIe generation
 
 
-def nccl_log(prepared: Prepared, rank: int, groups: Sequence[ProcessGroup]) -> str:
-    """The log of one rank: its start, then every communicator that its steps use."""
-    return "".join(f"{line}\n" for line in _Log(prepared, rank, groups).lines())
+def nccl_log(
+    prepared: Prepared, rank: int, groups: Sequence[ProcessGroup], broken: frozenset[tuple[int, int]] = frozenset()
+) -> str:
+    """The log of one rank: its start, then every communicator that its steps use. `broken` are ports (node, NIC) that nothing
+    passed any more, whose sends failed after all their retries."""
+    log = _Log(prepared, rank, groups)
+    return "".join(f"{line}\n" for line in (*log.lines(), *log.failed(broken)))
 
 
 class _Log:
@@ -50,6 +54,15 @@ class _Log:
             if self.rank in group.ranks and group.axis in self._used():
                 for text in self._communicator(group):
                     yield self.head + text
+
+    def failed(self, broken: frozenset[tuple[int, int]]) -> Iterator[str]:
+        """Completions with an error, on the ranks that use such a port."""
+        for nic in self.wiring.gpus[self.gpu].nics:
+            if (self.node, nic) in broken and not self.socket:
+                peer = _address((self.node + 1) % max(self.job.cluster.nodes, 1))
+                what = f"NET/IB: Got completion from peer {peer}<{PORT}> with status=IBV_WC_RETRY_EXC_ERR(12)"
+                where = f"opcode=IBV_WC_RDMA_WRITE(1) vendor_err=129 hca {self.wiring.nics[nic].name}"
+                yield f"{self.head.removesuffix('INFO ')}WARN {what} {where}"
 
     def _used(self) -> dict[str, list[tuple[str, int]]]:
         """By axis the distinct calls of a step, in order."""
@@ -112,12 +125,12 @@ class _Log:
         mark = hashlib.sha256(f"{job.cluster.name} {group.key}".encode()).hexdigest()
         what = (
             f"ncclCommInitRankConfig comm 0x{mark[16:28]} rank {own} nranks {size} cudaDev {self.gpu} nvmlDev {self.gpu} "
-            f"busId {_short_bus(job, self.node, self.gpu)} commId 0x{mark[:16]} - Init"
+            f"busId {short_bus(job, self.node, self.gpu)} commId 0x{mark[:16]} - Init"
         )
         at = int((one.nodes == self.node).nonzero()[0][0])
         inside = one.local(at)
         yield f"{what} START"
-        yield from self._system()
+        yield from seen(job, self.node, self.gpu)
         mnnvl = 0
         yield (
             f"comm 0x{mark[16:28]} rank {own} nRanks {size} nNodes {len(one.nodes)} localRanks {len(inside)} "
@@ -135,42 +148,6 @@ class _Log:
             if algorithm:
                 lanes = f"{{Lo..Hi}}={{0..{timing.channels - 1}}}"
                 yield f"{FUNCTIONS[name]}: {nbytes} Bytes -> Algo {algorithm} proto {timing.protocol.upper()} channel{lanes}"
-
-    def _system(self) -> Iterator[str]:
-        """The node as NCCL's search sees it: sockets, switches, GPUs, NICs with the speeds it takes them for."""
-        gpu, up = self.job.gpu, self.job.gpu.scale_up
-        slot = SLOT_GBPS.get(gpu.pcie.generation, 12.0) * gpu.pcie.lanes / 16
-        port = line_rate_gbit(self.job) / 8
-        total = 0.0 if up is None or self.wiring.scale_up.kind == "none" else (up.nccl_link_gbps or 0.0) * up.links
-        yield f"=== System : maxBw {max(total, slot):.1f} totalBw {max(total, slot):.1f} ==="
-        for socket in range(self.wiring.sockets):
-            yield f"CPU/{socket} (1/{'1/2' if self.job.transport.processor == 'intel' else '2/1'})"
-            for place, switch in enumerate(self.wiring.switches):
-                if switch.socket != socket:
-                    continue
-                yield f"+ PCI[{slot:.1f}] - PCI/{place:x}"
-                for g, own in enumerate(self.wiring.gpus):
-                    if own.pcie == place:
-                        yield f"              + PCI[{slot:.1f}] - GPU/{_short_bus(self.job, self.node, g)} ({g})"
-                        if total and self.wiring.scale_up.kind == "switch":
-                            yield f"                            + NVL[{total:.1f}] - NVS/0"
-                for n, card in enumerate(self.wiring.nics):
-                    if card.pcie == place and port_state(self.job, self.node, n).up and not self.socket:
-                        speed = trained_gbit(self.job, port_state(self.job, self.node, n)) / 8
-                        yield f"              + PCI[{slot:.1f}] - NIC/{n}"
-                        yield f"                            + NET[{min(speed, port):.1f}] - NET/{n} (0/0/{speed:.1f})"
-        yield "=========================================="
-        for nic in self.wiring.gpus[self.gpu].nics:
-            yield f"GPU/{_short_bus(self.job, self.node, self.gpu)} :NET/{nic} ({self._hops(nic)}/{slot:.1f}/{self._path(nic)})"
-
-    def _path(self, nic: int) -> str:
-        a, b = self.wiring.gpus[self.gpu].pcie, self.wiring.nics[nic].pcie
-        if a == b:
-            return "PIX"
-        return "PHB" if self.wiring.switches[a].socket == self.wiring.switches[b].socket else "SYS"
-
-    def _hops(self, nic: int) -> int:
-        return {"PIX": 2, "PHB": 4, "SYS": 5}[self._path(nic)]
 
     def _rings(self, one: Member, at: int, group: ProcessGroup, wide: int) -> Iterator[str]:
         """Each channel's ring and the links that this rank has in it; channels are the NICs' rings, taken over and over."""
@@ -229,36 +206,10 @@ class _Log:
         return f"{word}/{nic}{owner}{'/GDRDMA' if direct else ''}"
 
 
-def environment(settings: NcclSettings, node: int, job: Job) -> dict[str, str]:
-    """The variables that force what is forced: those that a job's environment would hold."""
-    found: dict[str, str] = {}
-    if settings.algorithm is not None:
-        found["NCCL_ALGO"] = {"nvls": "NVLS", "nvlstree": "NVLSTree"}.get(settings.algorithm, settings.algorithm.capitalize())
-    if settings.protocol is not None:
-        found["NCCL_PROTO"] = settings.protocol
-    if settings.channels is not None:
-        found["NCCL_MAX_NCHANNELS"] = str(settings.channels)
-    nics = settings.nics_at(node)
-    if nics is not None:
-        found["NCCL_IB_HCA"] = ",".join(slot.name for slot in job.cluster.wiring(node).nics[:nics])
-    if settings.p2p_off(node):
-        found["NCCL_P2P_DISABLE"] = "1"
-    if not settings.nvls:
-        found["NCCL_NVLS_ENABLE"] = "0"
-    if not settings.pxn:
-        found["NCCL_PXN_DISABLE"] = "1"
-    return found
-
-
 def _ranks(group: ProcessGroup, one: Member, i: int, order: tuple[int, ...], job: Job) -> list[int]:
     """Ranks of the communicator on the i-th node, in the order in which a channel visits their GPUs."""
     node = int(one.nodes[i])
     return [group.ranks.index(node * job.cluster.gpus_per_node + gpu) for gpu in order]
-
-
-def _short_bus(job: Job, node: int, gpu: int) -> str:
-    """`1b000`: bus and device as NCCL prints them."""
-    return f"{int(bus_id(job, node, gpu).split(':')[1], 16):x}000"
 
 
 def _address(node: int) -> str:

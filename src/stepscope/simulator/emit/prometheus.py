@@ -6,7 +6,6 @@ per core and mode, evenly over the cores: which core worked is not known.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -15,11 +14,10 @@ import polars as pl
 
 from stepscope.catalog.telemetry import board_of, telemetry
 from stepscope.model.metrics import BY_WORD, Metric
-from stepscope.simulator.emit.inventory import DRIVER, WALL_NS, bus_id
+from stepscope.simulator.emit.inventory import DRIVER, WALL_NS, bus_id, gpu_uuid
 from stepscope.simulator.job import Job
 from stepscope.simulator.loader import mount_at
 
-NAMESPACE: Final = uuid.UUID("6ba7b811-9dad-11d1-80b4-00c04fd430c8")  # of URLs (RFC 4122): an arbitrary fixed one
 MODES: Final = (("user", 0.86), ("system", 0.14))  # of the time a core works
 
 
@@ -34,7 +32,7 @@ def exposition(signals: pl.DataFrame, job: Job, node: int) -> Iterator[str]:
     """The text of one node, metric after metric."""
     for metric in BY_WORD.values():
         rows = signals.filter(pl.col("metric") == metric.metric)
-        if not rows.height or (metric.exported.startswith("DCGM") and job.gpu.vendor != "nvidia"):
+        if not rows.height or (metric.of == "gpu" and job.gpu.vendor != "nvidia"):
             continue
         yield f"# HELP {metric.exported} {metric.says}\n# TYPE {metric.exported} {metric.kind}\n"
         if metric.metric == "cpu_utilization":
@@ -44,17 +42,18 @@ def exposition(signals: pl.DataFrame, job: Job, node: int) -> Iterator[str]:
 
 
 def _lines(rows: pl.DataFrame, metric: Metric, job: Job, node: int) -> Iterator[str]:
-    labels = {scope: _labels(scope, metric, job, node) for scope in rows["scope"].unique()}
+    found = {scope: _labels(scope, metric, job, node) for scope in rows["scope"].unique()}
+    labels = {scope: f"{{{text}}}" if text else "" for scope, text in found.items()}
     for scope, time_ns, value in rows.select("scope", "time_ns", "value").iter_rows():
-        yield f"{metric.exported}{{{labels[scope]}}} {_number(value / metric.factor)} {_ms(time_ns)}\n"
+        yield f"{metric.exported}{labels[scope]} {_number(value / metric.factor)} {_ms(time_ns)}\n"
 
 
 def _labels(scope: str, metric: Metric, job: Job, node: int) -> str:
     if metric.of == "gpu":
         gpu = int(scope.rpartition("gpu")[2])
-        board, name = board_of(job.gpu), f"{job.cluster.name} {scope}"
+        board = board_of(job.gpu)
         return (
-            f'gpu="{gpu}",UUID="GPU-{uuid.uuid5(NAMESPACE, name)}",pci_bus_id="{bus_id(job, node, gpu)}",device="nvidia{gpu}",'
+            f'gpu="{gpu}",UUID="{gpu_uuid(job, node, gpu)}",pci_bus_id="{bus_id(job, node, gpu)}",device="nvidia{gpu}",'
             f'modelName="{board.product}",Hostname="node{node}",DCGM_FI_DRIVER_VERSION="{DRIVER}"'
         )
     if metric.of == "nic":

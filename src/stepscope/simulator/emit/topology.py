@@ -1,4 +1,4 @@
-"""`nvidia-smi topo -m` of a node: how each GPU reaches every other and every NIC, from how the node is wired.
+"""`nvidia-smi topo -m` and `nvlink -s` of a node: how each GPU reaches every other and every NIC, and which NVLinks are up.
 
 Cells are separated by tabs as the tool prints them: NV# over NVLink, PIX below one PCIe switch, NODE within a socket, SYS across
 sockets. Host bridges inside a socket are not modelled, so PXB and PHB do not occur.
@@ -9,8 +9,11 @@ from __future__ import annotations
 from typing import Final
 
 from stepscope.catalog.gpu import Gpu
-from stepscope.catalog.telemetry import telemetry
+from stepscope.catalog.telemetry import board_of, telemetry
 from stepscope.model.node import Node
+from stepscope.simulator.emit.inventory import gpu_uuid
+from stepscope.simulator.job import Job
+from stepscope.simulator.signals.gpus import links_up
 
 LEGEND: Final = """
 Legend:
@@ -37,6 +40,20 @@ def topology(node: Node, gpu: Gpu) -> str:
         lines.append("\t".join([heads[a], *cells, *tail]))
     named = "".join(f"  NIC{i}: {slot.name}\n" for i, slot in enumerate(node.nics))
     return "\n".join(lines) + "\n" + LEGEND + (f"\nNIC Legend:\n\n{named}\n" if named else "\n")
+
+
+def nvlink_status(job: Job, node: int) -> str:
+    """`nvidia-smi nvlink -s`: each link of each GPU with its rate, or inactive; empty where GPUs have none."""
+    port = job.gpu.scale_up
+    if port is None or port.kind != "nvlink" or job.cluster.wiring(node).scale_up.kind == "none":
+        return ""
+    lines = []
+    for gpu in range(job.cluster.gpus_per_node):
+        lines.append(f"GPU {gpu}: {board_of(job.gpu).product} (UUID: {gpu_uuid(job, node, gpu)})")
+        up = links_up(job, node, gpu)
+        each = port.gbps / port.links
+        lines += [f"\t Link {i}: {f'{each:.3f} GB/s' if i < up else '<inactive>'}" for i in range(port.links)]
+    return "\n".join(lines) + "\n"
 
 
 def _way(node: Node, gpu: Gpu, a: int, b: int) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from stepscope.model.spans import SIGNALS, conform
+from stepscope.simulator.faults.hang import Hang
 from stepscope.simulator.signals.gpus import gpu_series
 from stepscope.simulator.signals.hosts import host_series
 from stepscope.simulator.signals.ports import port_series
@@ -20,10 +21,17 @@ from stepscope.simulator.signals.traffic import Traffic
 from stepscope.simulator.simulation import Step
 
 
-def signals_of(steps: Sequence[Step]) -> pl.DataFrame:
-    """Signals of a simulated run, by SIGNALS, in order of scope, metric and time. `source` is what exporters call the metric."""
-    clock = Clockwork.of(steps)
-    traffic = [Traffic.of(step) for step in steps]
-    series = [*gpu_series(steps, traffic, clock), *port_series(steps, traffic, clock), *host_series(steps, traffic, clock)]
+def signals_of(steps: Sequence[Step], hang: Hang | None = None) -> pl.DataFrame:
+    """Signals of a simulated run, by SIGNALS, in order of scope, metric and time. `source` is what exporters call the metric.
+
+    With `hang`, the last step is the one in which the job stands: its samples show the standing, for half a minute.
+    """
+    clock = Clockwork.of(steps, standing=hang is not None)
+    traffic = [Traffic({}) if hang is not None and step is steps[-1] else Traffic.of(step) for step in steps]
+    series = [
+        *gpu_series(steps, traffic, clock, hang),
+        *port_series(steps, traffic, clock, hang),
+        *host_series(steps, traffic, clock),
+    ]
     frame = pl.concat([sampled(one, clock) for one in series])
     return conform(frame.sort("scope", "metric", "time_ns", maintain_order=True), SIGNALS)

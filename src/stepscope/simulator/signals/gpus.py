@@ -13,6 +13,7 @@ import numpy as np
 
 from stepscope.catalog.telemetry import board_of, telemetry
 from stepscope.simulator.engine import StepTimes
+from stepscope.simulator.faults.hang import Hang
 from stepscope.simulator.job import Job
 from stepscope.simulator.memory import memory_of
 from stepscope.simulator.signals.series import Array, Clockwork, Series, wobble
@@ -26,13 +27,13 @@ IDLE, SOFTWARE_CAP, SOFTWARE_HEAT, HARDWARE_HEAT = 0x1, 0x4, 0x20, 0x40
 CLOCK_STEP_MHZ: Final = 15  # NVIDIA's clocks move in steps of 15 MHz
 
 
-def gpu_series(steps: Sequence[Step], traffic: Sequence[Traffic], clock: Clockwork) -> list[Series]:
+def gpu_series(steps: Sequence[Step], traffic: Sequence[Traffic], clock: Clockwork, hang: Hang | None = None) -> list[Series]:
     """Series of all GPUs that a rank runs on, in order of ranks."""
     job = steps[0].prepared.job
     ranks = steps[0].prepared.width
     places = [job.cluster.at(rank) for rank in range(ranks)]
     scopes = tuple(f"node{node}/gpu{gpu}" for node, gpu in places)
-    shown = [_load(step, scopes, k) for k, step in enumerate(steps)]
+    shown = [_load(step, scopes, k, hang if step is steps[-1] else None) for k, step in enumerate(steps)]
     found = [Series(metric, scopes, np.stack([one[metric] for one in shown], axis=1)) for metric in shown[0]]
     found += _errors(steps, scopes, clock)
     if traffic[0].links is not None:
@@ -40,14 +41,14 @@ def gpu_series(steps: Sequence[Step], traffic: Sequence[Traffic], clock: Clockwo
     return found
 
 
-def _load(step: Step, scopes: tuple[str, ...], k: int) -> dict[str, Array]:
+def _load(step: Step, scopes: tuple[str, ...], k: int, hang: Hang | None) -> dict[str, Array]:
     """Of one step: metric -> [GPUs]."""
     prepared = step.prepared
     job, ranks = prepared.job, prepared.width
     gpu, board, figures = job.gpu, board_of(job.gpu), telemetry()
     cap = 500.0 if gpu.power is None else gpu.power.cap_w
     limit = cap * np.array([job.conditions.sensed.gpu(*job.cluster.at(rank)).power_cap for rank in range(ranks)])
-    computing, running = _busy(prepared.work, step.times)
+    computing, running = _busy(prepared.work, step.times) if hang is None else _standing(prepared.work, hang)
     fraction = of_rank(job.conditions.clock, ranks)
     model = figures.power
     drawn = (model.busy_share * computing + model.spin_share * (running - computing)) * fraction**model.clock_exponent
@@ -79,9 +80,12 @@ def _load(step: Step, scopes: tuple[str, ...], k: int) -> dict[str, Array]:
         "pcie_generation": np.full(ranks, float(gpu.pcie.generation)),
         "xid": np.zeros(ranks),
     }
+    if gpu.scale_up is not None and job.cluster.node.scale_up.kind != "none":
+        found["nvlinks_up"] = np.array([float(links_up(job, *job.cluster.at(rank))) for rank in range(ranks)])
     if peak:
         flops = sum(int(pattern.flops.sum()) for pattern in patterns_of(prepared, 0, False).values())
-        found["tensor_active"] = np.round(np.minimum(flops * of_rank(job.conditions.load, ranks) / (peak * seconds), 1.0), 4)
+        active = np.minimum(flops * of_rank(job.conditions.load, ranks) / (peak * seconds), 1.0)
+        found["tensor_active"] = np.round(active if hang is None else 0 * active, 4)
     return found
 
 
@@ -99,6 +103,29 @@ def _busy(work: Work, times: StepTimes) -> tuple[Array, Array]:
     before = np.concatenate([np.full((1, start.shape[1]), -np.inf), reached[:-1]])
     union = np.maximum(reached - np.maximum(start, before), 0).sum(axis=0)
     return np.minimum(computing / whole, 1.0), np.minimum(union / whole, 1.0)
+
+
+def _standing(work: Work, hang: Hang) -> tuple[Array, Array]:
+    """The same of a job that stands: a kernel that began and never ends keeps its GPU busy, computing or spinning."""
+    current, begun = hang.current, hang.begun & ~hang.gone
+    kind = np.array([code.kind for code in work.codes])[np.maximum(current, 0)]
+    stuck = begun & (kind == KINDS["compute"])
+    return stuck * 1.0, (begun & ((kind == KINDS["collective"]) | stuck)) * 1.0
+
+
+def links_up(job: Job, node: int, gpu: int) -> int:
+    """NVLinks of a GPU that carry something: as many as its way to the switch, or its bundles, are worth."""
+    port, up = job.gpu.scale_up, job.cluster.wiring(node).scale_up
+    if port is None or up.kind == "none":
+        return 0
+    end = f"node{node}/gpu{gpu}"
+    share = 1.0
+    for link in job.cluster.odd_links.values():
+        if link.kind == "scale_up" and link.src == end:
+            peer = link.dst.rpartition("gpu")[2]
+            whole = up.bytes_per_s * (1 if up.kind == "switch" else up.between(gpu, int(peer)))
+            share = min(share, link.capacity_bytes_per_s / whole)
+    return round(port.links * share)
 
 
 def _lanes(job: Job, ranks: int) -> Array:

@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from stepscope.catalog.telemetry import telemetry
+from stepscope.simulator.faults.hang import Hang
 from stepscope.simulator.job import Job
 from stepscope.simulator.sensors import PortState
 from stepscope.simulator.signals.series import Array, Clockwork, Series, grown
@@ -23,6 +24,7 @@ LINE_RATES_GBIT: Final = (10, 25, 40, 50, 56, 100, 200, 400, 800)  # what ports 
 PACKET_BYTES: Final = 4096  # the largest payload of RDMA
 MARKS_PER_NOTICE: Final = 50  # of marked packets; a notification point sends at most one notice in some tens of us
 PAUSE_NS: Final = 80_000  # a pause frame at 400 Gbit/s stops a sender for at most 65,535 quanta of 512 bits, about 84 us
+RETRIES: Final = 7  # NCCL_IB_RETRY_CNT's default: then the completion fails
 ACTIVE, DOWN = 4.0, 1.0
 
 
@@ -47,7 +49,20 @@ def port_state(job: Job, node: int, nic: int) -> PortState:
     return replace(state, up=False) if given_up else state
 
 
-def port_series(steps: Sequence[Step], traffic: Sequence[Traffic], clock: Clockwork) -> list[Series]:
+def broken_ports(step: Step, hang: Hang) -> frozenset[tuple[int, int]]:
+    """Ports that nothing passes any more: of ranks whose collective all members have joined, and which never ends."""
+    op = step.prepared.work.program.ops[hang.place]
+    job = step.prepared.job
+    if op.kind != "collective" or hang.called is not None or not hang.started[hang.place, hang.culprits].all():
+        return frozenset()
+    where = hang.fault.where
+    if where.nic is not None:
+        return frozenset({(where.node or 0, where.nic)})
+    places = [job.cluster.at(int(rank)) for rank in hang.culprits]
+    return frozenset((node, nic) for node, gpu in places for nic in job.cluster.wiring(node).gpus[gpu].nics)
+
+
+def port_series(steps: Sequence[Step], traffic: Sequence[Traffic], clock: Clockwork, hang: Hang | None = None) -> list[Series]:
     """Series of all NICs, and of the switch ports that they are plugged into."""
     job = steps[0].prepared.job
     nodes = -(-steps[0].prepared.width // job.cluster.gpus_per_node)
@@ -56,6 +71,12 @@ def port_series(steps: Sequence[Step], traffic: Sequence[Traffic], clock: Clockw
         return []
     scopes = tuple(f"node{n}/nic{i}" for n, i in places)
     count = _counted(steps, traffic, clock, places)
+    for place in broken_ports(steps[-1], hang) if hang is not None else ():
+        if place in places:
+            at = places.index(place)
+            count["port_state"][at, -1] = DOWN
+            count["link_downs"][at, -1] += 1
+            count["ack_timeouts"][at, -1] += RETRIES
     found = [grown(metric, scopes, values, _before(metric)) for metric, values in count.items() if metric not in _GAUGES]
     found += [Series(metric, scopes, count[metric]) for metric in _GAUGES]
     if job.transport.kind == "infiniband":  # no pause frames, and no marks without RoCE

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -15,6 +16,7 @@ from stepscope.model.metrics import BY_WORD
 from stepscope.simulator.simulation import Step
 
 Array = NDArray[np.float64]
+STANDING_NS: Final = 30_000_000_000  # of a job that stands, so much is sampled; the rest would be the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +27,11 @@ class Clockwork:
     times: NDArray[np.int64]
 
     @classmethod
-    def of(cls, steps: Sequence[Step]) -> Clockwork:
-        """Every full second of the run, and its steps' starts and ends."""
+    def of(cls, steps: Sequence[Step], standing: bool = False) -> Clockwork:
+        """Every full second of the run, and its steps' starts and ends. `standing`: the last step never ends."""
         first = [float(step.times.host_start.min()) for step in steps]
         last = steps[-1].times
-        end = max(float(last.host_end.max()), float(last.end.max()))
+        end = first[-1] + STANDING_NS if standing else max(float(last.host_end.max()), float(last.end.max()))
         bounds = np.maximum.accumulate(np.rint(np.array([*first, end])).astype(np.int64))
         every = round(telemetry().sampling.interval_s * 1e9)
         ticks = np.arange(-(-bounds[0] // every) * every, bounds[-1] + 1, every)
