@@ -15,6 +15,7 @@ import pytest
 from stepscope.simulator.emit.flight_recorder import dump
 from stepscope.simulator.emit.inventory import WALL_NS, process_groups
 from stepscope.simulator.emit.nccl_log import nccl_log
+from stepscope.simulator.emit.nccl_trees import neighbours
 from stepscope.simulator.emit.nic_counters import write_counters
 from stepscope.simulator.emit.prometheus import write_metrics
 from stepscope.simulator.emit.topology import nvlink_status, topology
@@ -180,6 +181,27 @@ def test_the_log_of_a_healthy_job() -> None:
     assert all(line.endswith("/GDRDMA") for log in found for line in log.splitlines() if "via NET/IB" in line)
     assert re.search(r"AllGather: \d+ Bytes -> Algo RING proto SIMPLE channel\{Lo\.\.Hi\}=\{0\.\.15\}", found[0])
     assert not re.search(r"set by environment|SHM", "".join(found))
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 3, 4, 7, 8])
+def test_trees_join_every_rank_and_agree(nodes: int) -> None:
+    orders = [[8 * n + g for g in range(8)] for n in range(nodes)]
+    inner = []
+    for mirrored in (False, True):
+        found = {me: neighbours(orders, me, mirrored) for me in range(8 * nodes)}
+        roots = [me for me, (up, _) in found.items() if up == -1]
+        assert len(roots) == 1
+        assert {(up, me) for me, (up, _) in found.items() if up >= 0} == {
+            (me, b) for me, (_, below) in found.items() for b in below
+        }
+        assert max(len(below) for _, below in found.values()) <= 3
+        reached, edge = set(), roots
+        while edge:
+            reached |= set(edge)
+            edge = [b for me in edge for b in found[me][1]]
+        assert reached == set(found)
+        inner.append({me // 8 for me in range(0, 8 * nodes, 8) if len(found[me][1]) > 1})
+    assert nodes % 2 or not inner[0] & inner[1]
 
 
 def test_the_log_shows_what_nccl_sees_and_no_more() -> None:

@@ -1,7 +1,7 @@
 """What NCCL would have logged on a rank with NCCL_DEBUG=INFO and INIT, NET, GRAPH, ENV, TUNING: what it saw and what it chose.
 
 It sees slots, speeds that ports trained at and its environment. It does not see a cable that carries less than it says, a clock,
-or who is late. Rings are those that the simulator lays; trees and the search's own tables are left out where it knows none.
+or who is late. Rings are those that the simulator lays; the search's own tables are left out.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from stepscope.simulator.costs import Prepared, axes
+from stepscope.simulator.emit import nccl_trees as trees
 from stepscope.simulator.emit.inventory import CUDA, NCCL, ProcessGroup, local, pid
 from stepscope.simulator.emit.nccl_system import environment, seen, short_bus
 from stepscope.simulator.job import Job
@@ -160,6 +161,8 @@ class _Log:
             for c in range(wide):
                 order = " ".join(str(r) for part in orders[c % rings] for r in part)
                 yield f"Channel {c:02d}/{wide:02d} : {order}"
+        if wide:
+            yield trees.line(orders, mine, wide)
         for c in range(wide):
             flat = [r for part in orders[c % rings] for r in part]
             place = flat.index(mine)
