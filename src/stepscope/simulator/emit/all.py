@@ -40,7 +40,7 @@ Progress = Callable[[int, int], None]
 
 FOLDERS: Final = ("traces", "nccl", "flight_recorder", "metrics", "counters", "topology")
 NOTE: Final = "No NCCL logs, no nvidia-smi and no DCGM metrics: this system's GPUs are AMD's.\n"
-MOST_NODES: Final = 128  # so many have their metrics, counters and topology written
+MOST_NODES: Final = 128  # of so many the wiring is written: further ones are alike or few look at them
 
 
 def emit(
