@@ -1,13 +1,14 @@
 """Which ranks share which state? The axes of a plan over its ranks, and the groups that each axis makes.
 
-Axes lie as torchtitan lays them: pp, replicate, fsdp, cp, tp, the last varying fastest (pytorch/torchtitan parallel_dims.py
-@ b5bcd76c), so rank = ((pp * R + replicate) * S + fsdp) * C + cp) * T + tp.
+Orders, from the slowest axis to the fastest, rank = ((a * B + b) * C + c) ...:
+torchtitan: pp, replicate, fsdp, cp, tp (pytorch/torchtitan parallel_dims.py @ b5bcd76c). Megatron-LM: pp, data, cp, tp, its
+"tp-cp-ep-dp-pp" read from the right (megatron/core/parallel_state.py); with --use-tp-pp-dp-mapping data, pp, cp, tp.
 """
 
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.model.plan import Plan
+
+
+Order = Literal["torchtitan", "megatron", "megatron-tp-pp-dp"]
+ORDERS: Final[tuple[Order, ...]] = ("torchtitan", "megatron", "megatron-tp-pp-dp")
 
 
 class Axis(msgspec.Struct, frozen=True):
@@ -62,12 +67,21 @@ class Mesh(msgspec.Struct, frozen=True):
         return found
 
 
-def mesh_of(plan: Plan) -> Mesh:
+def mesh_of(plan: Plan, order: Order = "torchtitan") -> Mesh:
     """The mesh that a plan lays over its ranks; axes of one rank are left out, but for the data axis."""
     data: list[tuple[str, int]] = [(plan.strategy, plan.data_ranks)] if plan.strategy in ("ddp", "zero1") else []
     if not data:
         data = [("replicate", plan.replicate), ("fsdp", plan.shard)]
-    sizes = [("pp", plan.pp), *data, ("cp", plan.cp), ("tp", plan.tp)]
+    stages = [("pp", plan.pp)]
+    outer = [*data, *stages] if order == "megatron-tp-pp-dp" else [*stages, *data]
+    sizes = [*outer, ("cp", plan.cp), ("tp", plan.tp)]
     kept = [(name, size) for name, size in sizes if size > 1 or name == data[-1][0]]
     strides = [prod(size for _, size in kept[i + 1 :]) for i in range(len(kept))]
     return Mesh(tuple(Axis(name, size, stride) for (name, size), stride in zip(kept, strides, strict=True)))
+
+
+def expert_axes(plan: Plan) -> tuple[Axis, ...]:
+    """How the experts lie over the same ranks: `ep` neighbours hold different experts, and `efsdp` ranks shard each of them
+    (torchtitan: dp_shard x cp x tp / ep); () without experts."""
+    inside = plan.shard * plan.cp * plan.tp
+    return () if plan.ep == 1 else (Axis("efsdp", inside // plan.ep, plan.ep), Axis("ep", plan.ep, 1))

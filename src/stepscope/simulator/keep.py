@@ -6,11 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 from stepscope.model.errors import UsageMistake
 from stepscope.model.info import Gap
 from stepscope.model.spans import Rules
 from stepscope.model.store import Staging
 from stepscope.simulator.job import Job
+from stepscope.simulator.signals import signals_of
 from stepscope.simulator.simulate import Ran
 from stepscope.simulator.spans.run import Progress, write_run
 
@@ -33,7 +36,7 @@ def keep_run(
     with Staging(out, force) as staging:
         write_run(
             staging.folder, ran.steps, nominal=nominal, rules=rules, ranks=chosen, whole_units=whole_units,
-            standing=standing(ran), progress=progress,
+            signals=_signals(ran), standing=standing(ran), progress=progress,
         )  # fmt: skip
         staging.commit()
 
@@ -45,6 +48,11 @@ def emit_steps(
     from stepscope.simulator.emit.all import emit
 
     emit(out, ran, request, ranks=_checked(ran, ranks), force=force, progress=progress)
+
+
+def _signals(ran: Ran) -> pl.DataFrame:
+    """What instruments saw of the steps, and of the one that did not end."""
+    return signals_of([*ran.steps, ran.hung] if ran.hung is not None else ran.steps, ran.hang)
 
 
 def standing(ran: Ran) -> list[Gap]:
