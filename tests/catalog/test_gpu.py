@@ -25,7 +25,6 @@ def test_what_is_not_known_or_not_there_is_none() -> None:
 
     assert v100.peak_flops("bf16") is None
     assert v100.matmul_flops("fp16") is None
-    assert v100.launch is None
     assert load_gpu("l40s").scale_up is None
 
 
