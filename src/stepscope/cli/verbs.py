@@ -18,6 +18,7 @@ VERBS: Final = {
     "breakdown": "breakdown",
     "hops": "hops",
     "simulate": "simulate",
+    "mesh": "mesh",
     "compare": "compare",
     "export": "export",
     "demo": "demo",
