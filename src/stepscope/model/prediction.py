@@ -7,6 +7,7 @@ from typing import Protocol
 import msgspec
 
 from stepscope.model.cluster import Cluster
+from stepscope.model.memory import MemoryPlan
 from stepscope.model.workload import Workload
 
 
@@ -37,3 +38,10 @@ class PredictStep(Protocol):
 
     def __call__(self, workload: Workload, cluster: Cluster) -> Prediction:
         """The step as it should be."""
+
+
+class PredictMemory(Protocol):
+    """Whoever can say how much memory the fullest rank of that workload needs on that cluster."""
+
+    def __call__(self, workload: Workload, cluster: Cluster) -> MemoryPlan:
+        """The fullest rank at its fullest moment."""

@@ -1,0 +1,213 @@
+"""What is alive when? The live tensors of one stage at each moment of a step at which memory may peak, as terms. Bytes.
+
+    the loss                     all activations kept, the logits and their gradients
+    backward of the last layer   all activations, one layer's backward, its unit, the next one gathered, the head's gradients reduced
+    backward of the first layer  one layer's activations, all sharded gradients, its unit, embedding and whatever shares its unit
+    the optimizer step           all states, temporaries of the update
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from stepscope.model.memory import Term
+from stepscope.planner.setting import Setting
+from stepscope.planner.states import exact, state
+
+LOSS: Final = "the loss"
+LAST: Final = "backward of the last layer"
+FIRST: Final = "backward of the first layer"
+UPDATE: Final = "the optimizer step"
+RESTING: Final = "between steps"
+HEAD_NORM: Final = 2  # the last norm's input and output, beside what it keeps for its statistics
+
+
+def moments_of(s: Setting) -> dict[str, list[Term]]:
+    """Terms by moment; the moment of the loss only where the head lies on this stage."""
+    found = {LAST: _terms(s, LAST), FIRST: _terms(s, FIRST), UPDATE: _terms(s, UPDATE)}
+    return ({LOSS: _terms(s, LOSS)} if s.stage.head else {}) | found
+
+
+def resting(s: Setting) -> list[Term]:
+    """Live between steps: states, and buffers that are never given back."""
+    return [*_states(s, RESTING), *_kept_buffers(s)]
+
+
+def unit_at(s: Setting, moment: str) -> str | None:
+    """The largest unit at work at that moment."""
+    if moment == LOSS:
+        return "root (embedding, last norm, output)" if s.pieces.root else "output"
+    if moment == FIRST and s.pieces.root:
+        return "root (embedding, last norm, output)"
+    if moment in (LAST, FIRST):
+        last = s.stage.layers - 1 if moment == LAST else 0
+        return f"layer {last} of stage {s.stage.index}" if s.plan.pp > 1 else f"layer {last}"
+    return None
+
+
+def _terms(s: Setting, moment: str) -> list[Term]:
+    found = [*_states(s, moment), *_kept_buffers(s), *_workspace(s)]
+    if moment == UPDATE:
+        return [*found, *_temporaries(s)]
+    found += [*_copies(s), *_activations(s, moment)]
+    if moment == LOSS:
+        found += _head(s)
+    else:
+        found += _layer_backward(s)
+    return [*found, *(_units(s, moment) if s.gathered else ())]
+
+
+def _states(s: Setting, moment: str) -> Iterator[Term]:
+    recipe, many = s.recipe, s.pieces.parameters
+    known = [state("weights", recipe.weights, many, s.spread)]
+    if moment in (FIRST, UPDATE):
+        known.append(state("gradients", recipe.gradients, many, s.spread))
+    elif moment == LOSS and s.plan.ga > 1 and not s.unreduced:
+        known.append(state("gradients", recipe.gradients, many, s.spread))
+    elif moment == LAST:
+        part = many if s.plan.ga > 1 and not s.unreduced else s.pieces.head
+        known.append(state("gradients", recipe.gradients, part, s.spread))
+    if moment != RESTING and recipe.gradients.over == "none" and moment in (LOSS, LAST):
+        persistent = s.recipe.bucket_bytes or s.stack.framework.kind in ("megatron", "zero1")
+        known = [t for t in known if t is None or t.term != "gradients"] if persistent else known
+        if persistent:
+            known.append(state("gradients", recipe.gradients, many, s.spread))
+    if moment == RESTING and (s.recipe.bucket_bytes or s.stack.framework.kind in ("megatron", "zero1")):
+        known.append(state("gradients", recipe.gradients, many, s.spread))
+    known.append(state("moments", recipe.moments, many, s.spread))
+    known.append(state("master weights", recipe.master, many, s.spread))
+    yield from (term for term in known if term is not None)
+    if s.unreduced and moment != RESTING:
+        size = s.reduced * many
+        yield exact("accumulated gradients", size, f"{s.reduced} B x {many:,} parameters, whole until the last micro-batch")
+
+
+def _kept_buffers(s: Setting) -> Iterator[Term]:
+    """Buffers that live as long as the job."""
+    recipe, many = s.recipe, s.pieces.parameters
+    if recipe.bucket_bytes and s.spread.data > 1:
+        yield exact("DDP buckets", recipe.bucket_bytes * many, f"{recipe.bucket_bytes:g} B x {many:,} parameters")
+    if recipe.staging_bytes:
+        each = recipe.staging_bytes + recipe.staging_sharded_bytes / s.spread.data
+        yield exact("gathered weights", each * many, f"({recipe.staging_bytes:g} + {recipe.staging_sharded_bytes:g} / {s.spread.data}) B x {many:,}")
+    if s.habits.gather_buffer and s.plan.tp > 1:
+        elements = s.tokens * s.shape.hidden
+        yield exact("tensor-parallel buffers", 2 * s.width * elements, f"2 buffers x {s.width} B x {elements:,} elements")
+
+
+def _workspace(s: Setting) -> Iterator[Term]:
+    table = s.costs.workspace
+    hopper = s.gpu.arch in ("sm_90", "sm_100", "sm_103")
+    size = table.hopper_bytes if hopper else table.other_bytes
+    yield Term(term="workspaces", bytes=size, low=size // 2, high=2 * size, formula=f"cuBLAS and cuBLASLt on {s.gpu.arch}")
+
+
+def _copies(s: Setting) -> Iterator[Term]:
+    if s.recipe.autocast_bytes:
+        many = s.pieces.layers + s.pieces.head
+        yield exact("autocast copies", s.recipe.autocast_bytes * many, f"{s.recipe.autocast_bytes:g} B x {many:,} weights, until backward")
+
+
+def _activations(s: Setting, moment: str) -> Iterator[Term]:
+    stage = s.stage
+    batches = stage.in_flight - (moment == FIRST)
+    per = s.tokens * s.saved.kept
+    size = per * stage.layers * batches
+    words = f"{s.tokens:,} tokens x {stage.layers} layers x {s.saved.kept:,.0f} B"
+    if stage.in_flight > 1:
+        words += f" x {batches} micro-batches"
+    if moment == FIRST:
+        size += per * max(s.pieces.unit_layers, 1)
+        words += " of later micro-batches, and one unit" if batches else ""
+        words = words if batches else f"{s.tokens:,} tokens x {s.saved.kept:,.0f} B of the unit that is left"
+    yield _ranged(s, "activations", size, f"{words} ({s.saved.formula})")
+
+
+def _layer_backward(s: Setting) -> Iterator[Term]:
+    """What backward of one layer forms again, and the gradients in flight."""
+    many = max(s.pieces.unit_layers, 1) if s.plan.ac == "full" else 1
+    if s.saved.again:
+        yield _ranged(s, "recomputed layer", s.tokens * s.saved.again * many, f"{s.tokens:,} tokens x {s.saved.again:,.0f} B formed again")
+    alive = s.costs.gradient_tensors.mlp
+    per = alive * s.width * s.shape.ffn / s.plan.tp + s.width * s.shape.hidden / s.plan.tp
+    yield _ranged(s, "gradients in flight", s.tokens * per, f"{s.tokens:,} tokens x ({alive} of the MLP, 1 of the hidden width)")
+
+
+def _head(s: Setting) -> Iterator[Term]:
+    logit, tp = s.logit, s.plan.tp
+    logits = s.tokens * -(-s.shape.vocab // tp)
+    scale = s.width / 2 if s.width > 2 else 1  # fp32 logits take their place once more, not a factor on everything
+    each = logit.bytes if scale == 1 else max(logit.bytes, 3 * s.width)
+    yield Term(
+        term="loss head",
+        bytes=round(each * logits),
+        low=round(min(logit.low, each) * logits),
+        high=round(max(logit.high, each) * logits),
+        formula=f"{each:g} B ({s.loss}) x {logits:,} logits",
+    )
+    from stepscope.planner.activations import NORM_EXTRA
+
+    wide = s.shape.hidden * s.tokens
+    whole = 1 if s.habits.keeps_gathered else 1 / tp
+    per = (s.width + NORM_EXTRA[s.habits.norm]) / tp + s.width * whole
+    yield _ranged(s, "last norm", wide * per, f"{s.tokens:,} tokens x {s.shape.hidden:,} x {per:.3g} B")
+
+
+def _units(s: Setting, moment: str) -> Iterator[Term]:
+    """What a sharding framework gathers, and the gradients that are not reduced yet."""
+    p, g, r = s.pieces, s.gathered, s.reduced
+    ends = p.embedding + p.head if p.root else p.head
+    whole = not s.plan.reshard
+    kept = p.parameters if whole else 0
+    if moment == LOSS:
+        now = p.parameters if whole else ends
+        yield exact("unsharded units", g * now, f"{g} B x {now:,} parameters ({'all kept' if whole else 'output and what shares its unit'})")
+        if s.plan.reshard > 1:
+            yield from _resharded(s)
+        return
+    at_last = moment == LAST
+    root = p.embedding + p.head if p.root else 0
+    end = root if p.root else p.embedding
+    if whole:
+        yield exact("unsharded units", g * kept, f"{g} B x {kept:,} parameters, all kept")
+    else:
+        yield exact("unsharded units", g * p.unit, f"{g} B x {p.unit:,} parameters of the unit at work")
+        if root:
+            yield exact("root unit", g * root, f"{g} B x {root:,} parameters, held from forward to the end of backward")
+        if at_last and s.stage.layers > p.unit_layers and s.plan.prefetch:
+            ahead = max(s.plan.prefetch, 1)
+            yield exact("prefetched units", g * p.unit * ahead, f"{g} B x {p.unit:,} parameters x {ahead}")
+        elif not at_last and end and not root:
+            yield exact("prefetched units", g * end, f"{g} B x {end:,} parameters of the embedding")
+        if s.plan.reshard > 1:
+            yield from _resharded(s)
+    fresh = p.unit if at_last else max(p.unit, end)
+    yield exact("unsharded gradients", g * fresh, f"{g} B x {fresh:,} parameters of the unit at work")
+    if s.spread.shards > 1:
+        before = max(p.head if not p.root else 0, p.unit if s.stage.layers > p.unit_layers else 0) if at_last else max(p.unit, end)
+        if before:
+            yield exact("reduce-scatter input", r * before, f"{r} B x {before:,} parameters of the unit before")
+
+
+def _resharded(s: Setting) -> Iterator[Term]:
+    many = s.pieces.layers
+    yield exact("resharded weights", s.gathered * many / s.plan.reshard, f"{s.gathered} B x {many:,} / {s.plan.reshard} ranks")
+
+
+def _temporaries(s: Setting) -> Iterator[Term]:
+    """Of the update: a tensor as large as the weights with foreach, one tensor in a loop, none fused."""
+    how = s.stack.optimizer.implementation
+    held = s.recipe.master or s.recipe.weights
+    many = -(-s.pieces.parameters // s.spread.of(held))
+    if how == "fused":
+        return
+    if how == "for-loop":
+        shape = s.shape
+        many = min(many, max(shape.vocab * shape.hidden, shape.hidden * shape.ffn) // s.plan.tp // s.spread.of(held))
+    yield exact("optimizer temporaries", held.bytes * many, f"{held.bytes:g} B x {many:,} parameters ({how})")
+
+
+def _ranged(s: Setting, term: str, size: float, formula: str) -> Term:
+    spread = s.costs.spread
+    return Term(term=term, bytes=round(size), low=round(size * spread.low), high=round(size * spread.high), formula=formula)
