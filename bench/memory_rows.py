@@ -118,8 +118,8 @@ def _loss(raw: dict[str, Any], setup: Setup) -> str | None:
 
 
 def _is_fitted(name: str, source: str, quantity: str, setup: Setup) -> bool:
-    """Whether a number was fitted to it: half of torchtitan's rows without tensor or pipeline parallelism by a checksum of the id
-    (the allocator's share), half of nanotron's resting rows without either (what its first stage of ZeRO leaves held)."""
+    """Whether a number was fitted to it: half of torchtitan's and of nanotron's rows without tensor or pipeline parallelism, by a
+    checksum of the id (the allocator's shares, and what nanotron's ZeRO leaves held between steps)."""
     if zlib.crc32(name.encode()) % 2 or setup.pp > 1 or setup.plan.tp > 1:
         return False
-    return (source == "torchtitan" and quantity == "reserved") or (setup.stack == "nanotron" and quantity == "resting")
+    return (source == "torchtitan" and quantity == "reserved") or source == "hf-ultrascale-nanotron-h100"

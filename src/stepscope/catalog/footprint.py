@@ -44,9 +44,11 @@ class Workspace(Sourced, frozen=True, kw_only=True):
 
 
 class Allocator(Sourced, frozen=True, kw_only=True):
-    """What is reserved beyond the live tensors, as a share of them; `expandable_share` with expandable_segments."""
+    """What is reserved beyond the live tensors, as a share of them: where collectives allocate on streams of their own (FSDP,
+    tensor parallelism), where all lies on one stream, and with expandable_segments."""
 
     share: Share
+    single_stream_share: Share
     low: Share
     high: Share
     expandable_share: Share

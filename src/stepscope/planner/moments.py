@@ -31,7 +31,7 @@ def moments_of(s: Setting) -> dict[str, list[Term]]:
 
 def resting(s: Setting) -> list[Term]:
     """Live between steps: states, and buffers that are never given back."""
-    return [*_states(s, RESTING), *_kept_buffers(s)]
+    return [*_states(s, RESTING), *_kept_buffers(s), *_staging(s)]
 
 
 def unit_at(s: Setting, moment: str) -> str | None:
@@ -49,7 +49,7 @@ def unit_at(s: Setting, moment: str) -> str | None:
 def _terms(s: Setting, moment: str) -> list[Term]:
     found = [*_states(s, moment), *_kept_buffers(s), *_workspace(s)]
     if moment == UPDATE:
-        return [*found, *_temporaries(s)]
+        return [*found, *_staging(s), *_temporaries(s)]
     found += [*_copies(s), *_activations(s, moment)]
     if moment == LOSS:
         found += _head(s)
@@ -88,12 +88,18 @@ def _kept_buffers(s: Setting) -> Iterator[Term]:
     recipe, many = s.recipe, s.pieces.parameters
     if recipe.bucket_bytes and s.spread.data > 1:
         yield exact("DDP buckets", recipe.bucket_bytes * many, f"{recipe.bucket_bytes:g} B x {many:,} parameters")
-    if recipe.staging_bytes:
-        each = recipe.staging_bytes + recipe.staging_sharded_bytes / s.spread.data
-        yield exact("gathered weights", each * many, f"({recipe.staging_bytes:g} + {recipe.staging_sharded_bytes:g} / {s.spread.data}) B x {many:,}")
     if s.habits.gather_buffer and s.plan.tp > 1:
         elements = s.tokens * s.shape.hidden
         yield exact("tensor-parallel buffers", 2 * s.width * elements, f"2 buffers x {s.width} B x {elements:,} elements")
+
+
+def _staging(s: Setting) -> Iterator[Term]:
+    """Updated weights as they were gathered, from the update to the next forward."""
+    recipe, many = s.recipe, s.pieces.parameters
+    if recipe.staging_bytes:
+        each = recipe.staging_bytes + recipe.staging_sharded_bytes / s.spread.data
+        words = f"({recipe.staging_bytes:g} + {recipe.staging_sharded_bytes:g} / {s.spread.data}) B x {many:,} parameters"
+        yield exact("gathered weights", each * many, words)
 
 
 def _workspace(s: Setting) -> Iterator[Term]:

@@ -12,7 +12,8 @@ from stepscope.planner.setting import Setting
 def around(s: Setting, allocated: int) -> Iterator[Term]:
     """The terms that are no tensors, for so many live bytes."""
     table = s.costs.allocator
-    share = table.expandable_share if s.expandable else table.share
+    streams = bool(s.gathered) or s.plan.tp > 1
+    share = table.expandable_share if s.expandable else table.share if streams else table.single_stream_share
     yield Term(
         term="allocator",
         bytes=round(share * allocated),
