@@ -24,6 +24,13 @@ def test_the_contract_of_a_plan(call: Call) -> None:
     }  # fmt: skip
 
 
+def test_the_orders_are_the_models() -> None:
+    from stepscope.cli.mesh import ORDERS
+    from stepscope.model.mesh import ORDERS as KNOWN
+
+    assert ORDERS == KNOWN
+
+
 def test_the_picture(call: Call) -> None:
     out = call("mesh", "--plan", "hsdp=2x4", "--system", "hgx-h100", "--model", "gpt-125m").out
     assert out.startswith("8 ranks: replicate 2 x fsdp 4\n")

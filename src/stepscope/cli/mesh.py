@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,8 +11,12 @@ from stepscope.cli import options
 from stepscope.cli.presenting import Answer, Presenting
 from stepscope.cli.reading import Reading
 from stepscope.model.errors import UsageMistake
-from stepscope.model.exchange import MeshView
-from stepscope.model.mesh import ORDERS
+
+if TYPE_CHECKING:
+    from stepscope.model.exchange import MeshView
+
+ORDERS = ("torchtitan", "megatron", "megatron-tp-pp-dp")
+"""As in `model.mesh`, which --help does not wait for."""
 
 
 @click.command("mesh", short_help="Which ranks exchange what, with whom, over which links?")

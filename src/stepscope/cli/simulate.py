@@ -81,8 +81,7 @@ def command(
     Examples:
       stepscope simulate llama3-8b --system hgx-h100 --plan fsdp=16,mbs=1,seq=8192
       stepscope simulate llama3-8b --system hgx-h100 --plan fsdp=16,seq=2048 -o ok.run
-      stepscope simulate llama3-8b --system hgx-h100 --plan fsdp=16,seq=2048 \\
-          --fault interconnect.nic_cross_socket@node1/gpu3 -o bad.run
+      stepscope simulate llama3-8b --system p5 --plan fsdp=16 --fault gpu.thermal_throttle@node1/gpu3
       stepscope simulate mpt-7b --system dgx-a100 --plan fsdp=8,mbs=16 --fit
       stepscope simulate llama3-8b --system hgx-h100 --plan seq=2048,mbs=1 --sweep fsdp=8,16,32,64
     """
