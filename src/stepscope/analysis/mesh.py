@@ -120,7 +120,7 @@ def _exchange(axis: str | None, groups: Sequence[Group], done: dict[str, _Done])
         axis=axis,
         size=max(len(group.ranks) for group in groups),
         groups=tuple(group.ranks for group in groups),
-        op=", ".join(f"{count} {op}" for op, (count, _) in sorted(best.ops.items(), key=lambda o: -o[1][1]))
+        op=", ".join(f"{count} {op}" for op, (count, _) in sorted(best.ops.items(), key=lambda o: (-o[1][1], -o[1][0], o[0])))
         or "nothing recorded",
         holds=WORDS.get(axis or "", UNNAMED),
         when="in " + " and ".join(best.passes) if best.passes else "outside forward and backward",
