@@ -156,3 +156,17 @@ def test_completion_completes() -> None:
     env = os.environ | {"_STEPSCOPE_COMPLETE": "bash_complete", "COMP_WORDS": "stepscope br", "COMP_CWORD": "1"}
     done = subprocess.run(PYTHON, capture_output=True, text=True, env=env, check=False)
     assert done.stdout == "plain,breakdown\n"
+
+
+def test_an_input_without_a_name_is_no_input(call: Call) -> None:
+    end = call("show", "")
+    assert end.code == 2
+    assert "an input has an empty name" in end.err
+
+
+def test_a_closed_stdout_is_said_and_a_closed_stderr_harms_nothing(demo_dir: Path) -> None:
+    run = f"{sys.executable} -m stepscope show {demo_dir / 'healthy'}"
+    done = subprocess.run(["bash", "-c", f"{run} >&-"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "stepscope: stdout: is closed; open it, or write to a file with -o\n")
+    quiet = subprocess.run(["bash", "-c", f"{run} 2>&-"], capture_output=True, text=True, check=False)
+    assert (quiet.returncode, quiet.stdout[:12]) == (0, f"{demo_dir / 'healthy'}"[:12])

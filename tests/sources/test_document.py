@@ -186,3 +186,24 @@ def test_sound_json_with_unexpected_types_loses_nothing(tmp_path: Path) -> None:
 def test_a_real_step_is_read_whole(tmp_path: Path) -> None:
     document = gpu_trace()
     assert len(read(write(tmp_path / "a.json", document))[0]) == len(document["traceEvents"])
+
+
+@pytest.mark.parametrize(("place", "least"), [(0.5, 0.35), (0.9, 0.75), (-6, 1.0)])
+def test_a_damaged_gzip_gives_what_stands_before_the_damage(tmp_path: Path, place: float, least: float) -> None:
+    """A byte wrong in the middle, near the end, and in the check sum alone."""
+    count = 3000
+    packed = bytearray(gzip.compress(json.dumps({"traceEvents": [host(f"op{i}", i * i, i) for i in range(count)]}).encode()))
+    packed[int(place * len(packed)) if place > 0 else int(place)] ^= 0xFF
+    names, reading = names_of(tmp_path / "a.json", bytes(packed))
+    assert least * count <= len(names) <= count
+    assert any("the gzip is damaged" in finding for finding in reading.findings)
+
+
+def test_a_damaged_second_member_keeps_the_first(tmp_path: Path) -> None:
+    text = json.dumps({"traceEvents": [host(f"op{i}", i * i, i) for i in range(3000)]}).encode()
+    half = len(text) // 2
+    second = bytearray(gzip.compress(text[half:]))
+    second[len(second) // 2] ^= 0xFF
+    names, reading = names_of(tmp_path / "a.json", gzip.compress(text[:half]) + bytes(second))
+    assert 1500 < len(names) < 3000
+    assert any("the gzip is damaged" in finding for finding in reading.findings)

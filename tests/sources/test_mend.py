@@ -89,3 +89,20 @@ def test_flags_say_which_span_was_touched(tmp_path: Path) -> None:
         spans = run.tables(0).spans
         flag = {name: f for name, f in zip(spans["name"], spans["flags"], strict=True) if f}
         assert flag == {"endless": words.CLIPPED, "pointless": words.NO_DURATION}
+
+
+@pytest.mark.parametrize("window_end", [True, False])
+@pytest.mark.parametrize("seconds", [200, 5_000, 80_000])
+def test_a_duration_far_beyond_the_window_is_cut_also_at_the_end_of_a_stream(tmp_path: Path, seconds: int, window_end: bool) -> None:
+    document = gpu_trace(0, 1, steps=20)
+    for event in document["traceEvents"]:
+        if event["name"] == "adam_kernel":
+            last = event
+    last["dur"] = seconds * 1e6
+    if window_end:
+        stop = {"ph": "i", "name": "Record Window End", "ts": BASE + 21_000, "pid": "Spans", "tid": 0}
+        document["traceEvents"].append(stop)
+    with stepscope.read(write(tmp_path / "rank0.json", document)) as run:
+        assert run.info.ranks[0].clipped == 1
+        assert sum(s.duration_ns for s in stepscope.breakdown(run).steps) < 10**9
+        assert max(end for _, end in run.info.ranks[0].windows) - min(start for start, _ in run.info.ranks[0].windows) < 10**9

@@ -87,6 +87,8 @@ def expand(words: Sequence[str]) -> list[Path]:
     """Paths of the inputs, each once, globs expanded in order of name. Raises BadInput for what does not exist."""
     paths: list[Path] = []
     for word in words:
+        if not word:
+            raise UsageMistake("an input has an empty name; give a file or a folder (. is this one)")
         if Path(word).exists():
             paths.append(Path(word))
         elif glob.has_magic(word):

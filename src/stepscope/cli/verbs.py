@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -10,6 +11,7 @@ from typing import Any, Final
 import click
 
 from stepscope.cli.endings import ReaderGone
+from stepscope.model.errors import OutputRefused
 
 VERBS: Final = {
     "doctor": "doctor",
@@ -19,6 +21,7 @@ VERBS: Final = {
     "hops": "hops",
     "compare": "compare",
     "simulate": "simulate",
+    "plan": "plan",
     "mesh": "mesh",
     "export": "export",
     "demo": "demo",
@@ -88,6 +91,12 @@ def stepscope() -> None:
 
 def run(arguments: Sequence[str] | None) -> int:
     """One call, its output brought out, so that a full disk or a closed pipe is seen while it can still be told."""
-    code = stepscope.main(args=None if arguments is None else list(arguments), prog_name="stepscope", standalone_mode=False)
-    sys.stdout.flush()
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if sys.stderr is None:  # closed by the caller: notes go nowhere
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123  # open as long as the process is
+    if sys.stdout is None and not any(word.startswith(("-o", "--output")) for word in given):
+        raise OutputRefused("stdout: is closed; open it, or write to a file with -o")
+    code = stepscope.main(args=given, prog_name="stepscope", standalone_mode=False)
+    if sys.stdout is not None:
+        sys.stdout.flush()
     return code if isinstance(code, int) else 0

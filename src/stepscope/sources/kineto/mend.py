@@ -20,6 +20,11 @@ NEAR_ZERO_NS: Final = 60_000_000_000  # a clock whose other stamps begin within 
 # Ends and starts on one stream are stamped apart and overlap by up to a few µs without harm (rounding to µs, programmatic
 # dependent launch); a longer overlap on an in-order stream is an overflowed duration.
 STREAM_SLACK_NS: Final = 10_000
+# Device work launched before the profiler stopped ends within seconds of it; what is said to end a minute later overflowed.
+DEVICE_SLACK_NS: Final = 60_000_000_000
+# A duration that is many times the stretch in which everything began, and over a minute, is none of a real event.
+BEYOND_SPAN: Final = 10
+MANY: Final = 100  # events from which that stretch says something
 
 
 Bools = np.ndarray[tuple[int], np.dtype[np.bool_]]
@@ -57,7 +62,7 @@ def mend(frame: pl.DataFrame, window_end: int | None) -> Mended:
         mended.lost = lost
         mended.findings.append(f"{lost} events without a usable time stamp (0, absent or a day away) were dropped")
     unknown = (lasted == NOT_A_TIME) | (lasted < 0)
-    overflow = ~unknown & (lasted > DAY_NS)
+    overflow = ~unknown & (lasted > _longest(start[keep]))
     points = int((unknown & keep).sum())
     if points:
         mended.dropped += points
@@ -74,7 +79,7 @@ def mend(frame: pl.DataFrame, window_end: int | None) -> Mended:
     if horizon is not None:
         host = _is_kind(frame, words.HOST_KINDS)
         clipped |= keep & overflow
-        late = keep & host & (end > horizon + STREAM_SLACK_NS)
+        late = keep & (end > horizon + np.where(host, STREAM_SLACK_NS, DEVICE_SLACK_NS))
         end = np.where(late, horizon, end)
         clipped |= late
     mended.clipped = int(clipped.sum())
@@ -87,6 +92,13 @@ def mend(frame: pl.DataFrame, window_end: int | None) -> Mended:
     mended.frame = frame.with_columns(**{k: pl.Series(v) for k, v in columns.items()})
     mended.keep = keep
     return mended
+
+
+def _longest(starts: Ns) -> int:
+    """The longest duration that a real event can have among events that began at these times."""
+    if len(starts) < MANY:
+        return DAY_NS
+    return min(DAY_NS, max(BEYOND_SPAN * int(starts.max() - starts.min()), DEVICE_SLACK_NS))
 
 
 def _is_kind(frame: pl.DataFrame, kinds: tuple[str, ...]) -> Bools:

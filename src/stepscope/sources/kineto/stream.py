@@ -5,6 +5,7 @@ Memory stays at a few blocks. A gzip that unpacks without end is refused; a cut 
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -14,6 +15,7 @@ from isal import isal_zlib
 from stepscope.model.errors import BadInput
 
 BLOCK: Final = 1 << 20
+PIECE: Final = 4096
 GZIP_MAGIC: Final = b"\x1f\x8b"
 BOM: Final = b"\xef\xbb\xbf"
 # Profiler JSON deflates 8 to 40 times (measured over NVIDIA, AMD and CPU traces); deflate itself ends at 1032 times.
@@ -46,6 +48,7 @@ class TraceStream:
 
     def _inflate(self, file: BinaryIO) -> Iterator[bytes]:
         packed = 0
+        begun, before = 0, 0  # where the member under way begins: packed, and inflated
         engine = isal_zlib.decompressobj(wbits=31)
         pending = b""
         while True:
@@ -59,6 +62,7 @@ class TraceStream:
                 block = engine.decompress(data, BLOCK)
             except isal_zlib.error as error:  # type: ignore[misc]  # the stub declares an instance
                 self.truncated = f"the gzip is damaged ({error})"
+                yield from self._before_damage(begun, self.inflated - before)
                 return
             pending = engine.unconsumed_tail
             if block:
@@ -73,3 +77,32 @@ class TraceStream:
                 if not pending.startswith(GZIP_MAGIC):
                     return  # padding or signature after the last member
                 engine = isal_zlib.decompressobj(wbits=31)
+                begun, before = file.tell() - len(pending), self.inflated
+
+    def _before_damage(self, begun: int, known: int) -> Iterator[bytes]:
+        """What a damaged member still gives after the `known` bytes that it gave already: up to the very byte that is wrong.
+
+        A whole call's output is lost with an error, so it is inflated again in small pieces, by zlib, whose state can be kept.
+        """
+        engine = zlib.decompressobj(wbits=31)
+        with self.path.open("rb") as file:
+            file.seek(begun)
+            while piece := file.read(PIECE):
+                kept = engine.copy()
+                try:
+                    part = engine.decompress(piece)
+                except zlib.error:
+                    part = b"".join(_byte_by_byte(kept, piece))
+                    file.seek(0, 2)  # nothing after the damage
+                fresh = part[known:]
+                known = max(known - len(part), 0)
+                if fresh:
+                    yield fresh
+
+
+def _byte_by_byte(engine: zlib._Decompress, piece: bytes) -> Iterator[bytes]:
+    for at in range(len(piece)):
+        try:
+            yield engine.decompress(piece[at : at + 1])
+        except zlib.error:
+            return
