@@ -247,14 +247,15 @@ def _print(found: list[Row], each: bool) -> None:
             error = "-" if r.error_pct is None else f"{r.error_pct:+.1f} %"
             print(f"{r.id:18s} {r.klass:28s} {(r.measured or 0) / 2**30:7.2f} GiB {error:>9s} {'fitted' if r.fitted else '':7s}"
                   f"{r.peak_at or r.unmapped or ''}")  # fmt: skip
-    print(f"{'source':28s} {'class':28s} {'':9s} {'n':>5s} {'mapped':>6s} {'median':>7s} {'p90':>7s} {'bias':>7s} {'in range':>8s}  "
-          f"{'llm-analysis':>12s} {'DeepSpeed':>9s} {'Megatron':>9s}")  # fmt: skip
+    print(f"{'source':28s} {'class':28s} {'':9s} {'n':>5s} {'mapped':>6s} {'median':>7s} {'p90':>7s} {'bias':>7s} "
+          f"{'in range':>8s}  {'llm-analysis':>12s} {'DeepSpeed':>9s} {'Megatron':>9s}")  # fmt: skip
     for s in summaries(found):
+        peers = [_pct(s[f"{peer}_median_pct"]) for peer in PEERS]
         inside = "-" if s["inside_bounds"] is None else f"{100 * s['inside_bounds']:.0f} %"
         print(
             f"{s['source'][:28]:28s} {s['class']:28s} {'fitted' if s['fitted'] else 'untouched':9s} {s['n']:5d} {s['mapped']:6d} "
             f"{_pct(s['median_abs_pct'])} {_pct(s['p90_abs_pct'])} {_pct(s['bias_pct'])} {inside:>8s}  "
-            f"{_pct(s['llm_analysis_median_pct']):>12s} {_pct(s['deepspeed_median_pct']):>9s} {_pct(s['megatron_median_pct']):>9s}"
+            f"{peers[0]:>12s} {peers[1]:>9s} {peers[2]:>9s}"
         )
     print(f"\n{'ran out of memory':28s} {'pp':>3s} {'n':>5s} {'right':>7s} {'of out':>7s} {'of fits':>7s}   right by peers")
     for o in outcomes(found):

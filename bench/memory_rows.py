@@ -111,7 +111,9 @@ def _with_plan(setup: Setup, **changes: Any) -> Setup:
 
 def _loss(raw: dict[str, Any], setup: Setup) -> str | None:
     """The loss head, where a row's date tells that it was not the stack's of today."""
-    years = [int(year) for year in re.findall(r"\b(20[12]\d)[/-]?\d\d", " ".join(str(raw.get(k) or "") for k in ("notes", "source")))]
+    years = [
+        int(year) for year in re.findall(r"\b(20[12]\d)[/-]?\d\d", " ".join(str(raw.get(k) or "") for k in ("notes", "source")))
+    ]
     if setup.stack == "torchtitan-compile" and years and max(years) <= EAGER_LOSS_UNTIL and setup.plan.tp == 1:
         return "eager"
     return None

@@ -96,7 +96,9 @@ class MemoryPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     def table(self) -> Table:
         """The terms, GiB."""
-        rows = tuple((t.term, round(t.bytes / GIB, 3), round(t.low / GIB, 3), round(t.high / GIB, 3), t.formula) for t in self.terms)
+        rows = tuple(
+            (t.term, round(t.bytes / GIB, 3), round(t.low / GIB, 3), round(t.high / GIB, 3), t.formula) for t in self.terms
+        )
         names = ("term", "GiB", "low", "high", "formula")
         return Table(f"Memory at {self.peak_at}", tuple(Column(n, right=0 < i < 4) for i, n in enumerate(names)), rows)
 

@@ -58,7 +58,9 @@ def _tensors(shape: Shape, plan: Plan, stack: Stack, habits: Habits, seq: int) -
     gathered = hidden * (1 if habits.keeps_gathered else 1 / tp)
     query, key, heads = _heads(shape, tp)
     found = {"layer input": w * hidden / tp}
-    found["norms"] = 2 * (NORM_EXTRA[habits.norm] * hidden / tp * (w == 2) + STATISTIC_BYTES * (1 if shape.norm == "rmsnorm" else 2))
+    found["norms"] = 2 * (
+        NORM_EXTRA[habits.norm] * hidden / tp * (w == 2) + STATISTIC_BYTES * (1 if shape.norm == "rmsnorm" else 2)
+    )
     found["attention input"] = 0.0 if fused else w * gathered
     repeated = habits.repeats_kv and stack.attention.kernel != "unfused"
     found["query"] = w * query

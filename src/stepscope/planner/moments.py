@@ -1,9 +1,9 @@
 """What is alive when? The live tensors of one stage at each moment of a step at which memory may peak, as terms. Bytes.
 
-    the loss                     all activations kept, the logits and their gradients
-    backward of the last layer   all activations, one layer's backward, its unit, the next one gathered, the head's gradients reduced
-    backward of the first layer  one layer's activations, all sharded gradients, its unit, embedding and whatever shares its unit
-    the optimizer step           all states, temporaries of the update
+the loss                     all activations kept, the logits and their gradients
+backward of the last layer   all activations, one layer's backward, its unit, the next one gathered, the head's gradients reduced
+backward of the first layer  one layer's activations, all sharded gradients, its unit, embedding and whatever shares its unit
+the optimizer step           all states, temporaries of the update
 """
 
 from __future__ import annotations
@@ -60,27 +60,26 @@ def _terms(s: Setting, moment: str) -> list[Term]:
 
 def _states(s: Setting, moment: str) -> Iterator[Term]:
     recipe, many = s.recipe, s.pieces.parameters
-    known = [state("weights", recipe.weights, many, s.spread)]
-    if moment in (FIRST, UPDATE):
-        known.append(state("gradients", recipe.gradients, many, s.spread))
-    elif moment == LOSS and s.plan.ga > 1 and not s.unreduced:
-        known.append(state("gradients", recipe.gradients, many, s.spread))
-    elif moment == LAST:
-        part = many if s.plan.ga > 1 and not s.unreduced else s.pieces.head
-        known.append(state("gradients", recipe.gradients, part, s.spread))
-    if moment != RESTING and recipe.gradients.over == "none" and moment in (LOSS, LAST):
-        persistent = s.recipe.bucket_bytes or s.stack.framework.kind in ("megatron", "zero1")
-        known = [t for t in known if t is None or t.term != "gradients"] if persistent else known
-        if persistent:
-            known.append(state("gradients", recipe.gradients, many, s.spread))
-    if moment == RESTING and (s.recipe.bucket_bytes or s.stack.framework.kind in ("megatron", "zero1")):
-        known.append(state("gradients", recipe.gradients, many, s.spread))
-    known.append(state("moments", recipe.moments, many, s.spread))
-    known.append(state("master weights", recipe.master, many, s.spread))
-    yield from (term for term in known if term is not None)
+    held = [
+        state("weights", recipe.weights, many, s.spread),
+        state("gradients", recipe.gradients, _with_gradients(s, moment), s.spread),
+        state("moments", recipe.moments, many, s.spread),
+        state("master weights", recipe.master, many, s.spread),
+    ]
+    yield from (term for term in held if term is not None)
     if s.unreduced and moment != RESTING:
-        size = s.reduced * many
-        yield exact("accumulated gradients", size, f"{s.reduced} B x {many:,} parameters, whole until the last micro-batch")
+        words = f"{s.reduced} B x {many:,} parameters, whole until the last micro-batch"
+        yield exact("accumulated gradients", s.reduced * many, words)
+
+
+def _with_gradients(s: Setting, moment: str) -> int:
+    """Parameters whose reduced (or only) gradients exist then; frameworks with buffers of their own never give them back."""
+    many = s.pieces.parameters
+    accumulated = s.plan.ga > 1 and not s.unreduced
+    buffers = s.recipe.gradients.over == "none" and (s.recipe.bucket_bytes or s.stack.framework.kind in ("megatron", "zero1"))
+    if buffers or moment in (FIRST, UPDATE) or (accumulated and moment in (LOSS, LAST)):
+        return many
+    return s.pieces.head if moment == LAST else 0
 
 
 def _kept_buffers(s: Setting) -> Iterator[Term]:
@@ -112,7 +111,9 @@ def _workspace(s: Setting) -> Iterator[Term]:
 def _copies(s: Setting) -> Iterator[Term]:
     if s.recipe.autocast_bytes:
         many = s.pieces.layers + s.pieces.head
-        yield exact("autocast copies", s.recipe.autocast_bytes * many, f"{s.recipe.autocast_bytes:g} B x {many:,} weights, until backward")
+        yield exact(
+            "autocast copies", s.recipe.autocast_bytes * many, f"{s.recipe.autocast_bytes:g} B x {many:,} weights, until backward"
+        )
 
 
 def _activations(s: Setting, moment: str) -> Iterator[Term]:
@@ -134,7 +135,9 @@ def _layer_backward(s: Setting) -> Iterator[Term]:
     """What backward of one layer forms again, and the gradients in flight."""
     many = max(s.pieces.unit_layers, 1) if s.plan.ac == "full" else 1
     if s.saved.again:
-        yield _ranged(s, "recomputed layer", s.tokens * s.saved.again * many, f"{s.tokens:,} tokens x {s.saved.again:,.0f} B formed again")
+        yield _ranged(
+            s, "recomputed layer", s.tokens * s.saved.again * many, f"{s.tokens:,} tokens x {s.saved.again:,.0f} B formed again"
+        )
     alive = s.costs.gradient_tensors.mlp
     per = alive * s.width * s.shape.ffn / s.plan.tp + s.width * s.shape.hidden / s.plan.tp
     yield _ranged(s, "gradients in flight", s.tokens * per, f"{s.tokens:,} tokens x ({alive} of the MLP, 1 of the hidden width)")
@@ -168,7 +171,11 @@ def _units(s: Setting, moment: str) -> Iterator[Term]:
     kept = p.parameters if whole else 0
     if moment == LOSS:
         now = p.parameters if whole else ends
-        yield exact("unsharded units", g * now, f"{g} B x {now:,} parameters ({'all kept' if whole else 'output and what shares its unit'})")
+        yield exact(
+            "unsharded units",
+            g * now,
+            f"{g} B x {now:,} parameters ({'all kept' if whole else 'output and what shares its unit'})",
+        )
         if s.plan.reshard > 1:
             yield from _resharded(s)
         return
@@ -191,7 +198,9 @@ def _units(s: Setting, moment: str) -> Iterator[Term]:
     fresh = p.unit if at_last else max(p.unit, end)
     yield exact("unsharded gradients", g * fresh, f"{g} B x {fresh:,} parameters of the unit at work")
     if s.spread.shards > 1:
-        before = max(p.head if not p.root else 0, p.unit if s.stage.layers > p.unit_layers else 0) if at_last else max(p.unit, end)
+        before = (
+            max(p.head if not p.root else 0, p.unit if s.stage.layers > p.unit_layers else 0) if at_last else max(p.unit, end)
+        )
         if before:
             yield exact("reduce-scatter input", r * before, f"{r} B x {before:,} parameters of the unit before")
 

@@ -1,4 +1,4 @@
-"""What lies around the live tensors: what the allocator rounds and keeps, NCCL's buffers, and the CUDA context. Bytes, with ranges."""
+"""What lies around the live tensors: what the allocator rounds and keeps, NCCL, the CUDA context. Bytes, with ranges."""
 
 from __future__ import annotations
 
@@ -35,7 +35,12 @@ def around(s: Setting, allocated: int) -> Iterator[Term]:
         )
     context = s.costs.context
     yield Term(
-        term="CUDA context", bytes=context.bytes, low=context.low, high=context.high, formula="context and loaded kernels", place="outside"
+        term="CUDA context",
+        bytes=context.bytes,
+        low=context.low,
+        high=context.high,
+        formula="context and loaded kernels",
+        place="outside",
     )
 
 

@@ -1,4 +1,4 @@
-"""Which layers lie on which pipeline stage, and how many micro-batches does a stage hold? Layers from 0, one-forward-one-backward."""
+"""Which layers lie on which pipeline stage, and how many micro-batches does a stage hold? One forward, one backward (1F1B)."""
 
 from __future__ import annotations
 

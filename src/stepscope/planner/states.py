@@ -1,4 +1,4 @@
-"""What do weights, gradients, moments and master weights take on one rank, and over how many ranks is each spread? Bytes, exact."""
+"""What do weights, gradients, moments and master weights take on one rank, and over how many is each spread? Bytes, exact."""
 
 from __future__ import annotations
 
