@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -297,3 +298,15 @@ def test_correlation_ids_past_int64_still_link(tmp_path: Path) -> None:
             event["args"]["correlation"] += 1 << 63
     with stepscope.read(write(tmp_path / "rank0.json", document)) as run:
         assert run.tables(0).edges.filter(pl.col("kind") == "launch").height == 5
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="file names are UTF-8 there")
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_file_names_may_be_any_bytes(tmp_path: Path, jobs: int) -> None:
+    for rank in (0, 1):
+        write(tmp_path / f"rank{rank}.json", gpu_trace(rank, 2)).rename(tmp_path / os.fsdecode(b"rank%d-\xff\xfe.json" % rank))
+    out = tmp_path / "a.run"
+    info = import_run([tmp_path], out, rules=RULES, jobs=jobs).info
+    assert [r.files for r in info.ranks] == [["rank0-??.json"], ["rank1-??.json"]]
+    with stepscope.read(out) as run:
+        assert run.ranks == [0, 1]

@@ -17,6 +17,7 @@ from stepscope.model.info import Gap
 from stepscope.model.run import Run, load
 from stepscope.model.spans import Marks, Rules
 from stepscope.model.store import Staging
+from stepscope.sources.file_name import shown
 from stepscope.sources.kineto.importer import import_traces
 from stepscope.sources.kineto.pool import Progress
 from stepscope.sources.kineto.stream import TraceStream
@@ -107,7 +108,7 @@ def trace_files(paths: Sequence[Path]) -> tuple[list[Path], list[Gap]]:
             raise BadInput(f"{path}: no such file or folder; check the path")
     kinds = {path: None if named else _not_a_trace(path) for path, named in found.items()}
     files = sorted(path for path, why in kinds.items() if why is None)
-    skipped = [Gap("file not read", (), f"{path.name}: {why}") for path, why in kinds.items() if why is not None]
+    skipped = [Gap("file not read", (), shown(f"{path.name}: {why}")) for path, why in kinds.items() if why is not None]
     if not files:
         reason = f"{skipped[0].why}; nothing else there" if skipped else "holds no trace files (.json, .json.gz)"
         raise BadInput(f"{', '.join(map(str, paths[:3]))}: {reason}; point at the folder that the profiler wrote")

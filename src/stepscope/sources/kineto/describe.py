@@ -11,6 +11,7 @@ import polars as pl
 from stepscope.model import words
 from stepscope.model.info import Group, RankInfo
 from stepscope.model.spans import SIGNALS, empty
+from stepscope.sources.file_name import shown
 from stepscope.sources.kineto.columns import Columns
 from stepscope.sources.kineto.document import Reading
 from stepscope.sources.kineto.identify import Identity
@@ -27,7 +28,7 @@ def describe(path: Path, spans: pl.DataFrame, mended: Mended, reading: Reading, 
     return RankInfo(
         rank=-1 if identity.rank is None else identity.rank,
         identified_by=identity.by,
-        files=[path.name],
+        files=[shown(path.name)],
         host=host if isinstance(host, str) else None,
         device=device,
         device_name=_device_name(metadata) if device != "cpu" else None,

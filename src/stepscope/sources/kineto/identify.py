@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from stepscope.model.info import Group
+from stepscope.sources.file_name import shown
 
 MAX_RANK: Final = 1 << 24  # sixteen million ranks: past any job, below what would make lists of missing ranks a danger
 _IN_NAME: Final = (
@@ -49,7 +50,7 @@ def identify(path: Path, metadata: dict[str, Any], own_ranks: set[int], rank_map
     named = rank_in_name(path)
     if named is not None:
         return Identity(named, "file_name", world, groups, backend)
-    mapped = next((rank_map[key] for key in (str(path), path.name) if key in rank_map), None)
+    mapped = next((rank_map[key] for key in (shown(path), shown(path.name)) if key in rank_map), None)
     return Identity(mapped, "rank_map" if mapped is not None else "unknown", world, groups, backend)
 
 

@@ -6,6 +6,7 @@ the import stops naming both.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -19,6 +20,7 @@ from stepscope.model.info import Gap, Group, RankInfo, RunInfo
 from stepscope.model.spans import Marks, Rules
 from stepscope.model.store import save_info, write_table
 from stepscope.sources.clock import align
+from stepscope.sources.file_name import shown
 from stepscope.sources.kineto.pool import Progress, processes, run
 from stepscope.sources.kineto.stamps import NOT_A_TIME, to_ns
 from stepscope.sources.kineto.stream import TraceStream
@@ -45,7 +47,15 @@ def import_traces(
     origin = _origin(files)
     name = f"{rules.derive.__module__}:{rules.derive.__qualname__}"
     work = [
-        Job(str(f), i, str(folder), origin, name, [(pattern, phase) for pattern, phase in marks], dict(rank_map or {}))
+        Job(
+            os.fsencode(f),
+            i,
+            str(folder),
+            origin,
+            name,
+            [(pattern, phase) for pattern, phase in marks],
+            {shown(name): rank for name, rank in (rank_map or {}).items()},
+        )
         for i, f in enumerate(files)
     ]
     results = run(work, processes(files, jobs), progress)

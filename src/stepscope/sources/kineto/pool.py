@@ -17,6 +17,7 @@ from typing import Final
 
 import msgspec
 
+from stepscope.sources.file_name import shown
 from stepscope.sources.kineto.stream import GZIP_MAGIC
 from stepscope.sources.kineto.worker import Job, Result, do
 
@@ -35,7 +36,7 @@ def run(work: list[Job], count: int, progress: Progress | None) -> list[Result]:
         for at, job in enumerate(work):
             results[at] = do(job)
             if progress:
-                progress(at + 1, len(work), job.path)
+                progress(at + 1, len(work), shown(job.path))
         return results
     own = local()
     started: list[subprocess.Popen[bytes]] = []
@@ -56,9 +57,8 @@ def run(work: list[Job], count: int, progress: Progress | None) -> list[Result]:
         answer = process.stdout.readline()
         if not answer:
             del own.process
-            return Result(
-                error=f"{job.path}: the process reading it died (exit {process.wait()}; out of memory?); read fewer files at once"
-            )
+            why = f"the process reading it died (exit {process.wait()}; out of memory?); read fewer files at once"
+            return Result(error=f"{shown(job.path)}: {why}")
         result = msgspec.json.decode(answer, type=Result)
         if result.errno is not None:
             raise OSError(result.errno, result.error or "cannot be written", result.written or job.folder)
@@ -71,7 +71,7 @@ def run(work: list[Job], count: int, progress: Progress | None) -> list[Result]:
             at = waiting[future]
             results[at] = future.result()
             if progress:
-                progress(done, len(work), work[at].path)
+                progress(done, len(work), shown(work[at].path))
     except BaseException:
         for process in started:
             process.kill()

@@ -18,6 +18,7 @@ from stepscope.model import words
 from stepscope.model.errors import BadInput
 from stepscope.model.info import Gap, Group
 from stepscope.model.spans import ATTRIBUTION, EDGES, SPANS, RankTables, conform, empty, enum_of
+from stepscope.sources.file_name import shown
 from stepscope.sources.kineto.collectives import Source, device_collectives, host_collectives
 from stepscope.sources.kineto.columns import KINDS, PRODUCT, UNKNOWN, Columns, Shape
 from stepscope.sources.kineto.describe import describe, groups_of, memory
@@ -118,10 +119,10 @@ def _one_rank(
     if columns.oversized and first:
         mended_text.append(f"{columns.oversized} ids beyond 64 bits were read as far as they fit")
     findings = [*mended_text, *(reading.findings if first else []), *mended.findings]
-    gaps += [Gap("damaged file", (), f"{path.name}: {text}") for text in findings]
+    gaps += [Gap("damaged file", (), f"{shown(path.name)}: {text}") for text in findings]
     if columns.unknown_categories:
-        shown = ", ".join(sorted(columns.unknown_categories)[:5])
-        gaps.append(Gap("unknown events", (), f"{path.name}: categories not known and left out of the parts: {shown}"))
+        some = ", ".join(sorted(columns.unknown_categories)[:5])
+        gaps.append(Gap("unknown events", (), f"{shown(path.name)}: categories not known and left out of the parts: {some}"))
     tables = RankTables(
         info, conform(spans, SPANS), conform(edges, EDGES), empty(ATTRIBUTION), collectives, memory(columns, shift)
     )

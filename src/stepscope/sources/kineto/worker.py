@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
 import sys
 from pathlib import Path
 
@@ -17,19 +18,25 @@ from stepscope.model.errors import BadInput, StepscopeError
 from stepscope.model.info import Gap, Group, RankInfo
 from stepscope.model.spans import Derive, RankTables
 from stepscope.model.store import write_table
+from stepscope.sources.file_name import shown
 from stepscope.sources.kineto.rank import read_trace
 
 
 class Job(msgspec.Struct, frozen=True):
     """One file to read. `derive` is `module:function`, the attribution that the caller passes down."""
 
-    path: str
+    raw_path: bytes
     index: int
     folder: str
     origin_ns: int
     derive: str
     marks: list[tuple[str, str]] = []
     rank_map: dict[str, int] = {}
+
+    @property
+    def path(self) -> Path:
+        """The file, whatever bytes its name is made of."""
+        return Path(os.fsdecode(self.raw_path))
 
 
 class Part(msgspec.Struct):
@@ -58,7 +65,7 @@ def do(job: Job) -> Result:
     derive: Derive = getattr(importlib.import_module(module), function)
     parts: list[Part] = []
     try:
-        for number, trace in enumerate(read_trace(Path(job.path), job.origin_ns, job.rank_map)):
+        for number, trace in enumerate(read_trace(job.path, job.origin_ns, job.rank_map)):
             tables = trace.tables
             done = derive(tables, job.marks)
             tables.attribution, tables.collectives = done.attribution, done.collectives
@@ -66,11 +73,11 @@ def do(job: Job) -> Result:
             name = f"{job.index}-{number}"
             save_part(Path(job.folder), name, tables)
             gaps = [*trace.gaps, *done.gaps]
-            parts.append(Part(name, job.path, tables.info, trace.identity.world_size, list(trace.groups), gaps))
+            parts.append(Part(name, shown(job.path), tables.info, trace.identity.world_size, list(trace.groups), gaps))
     except StepscopeError as error:
-        return Result(error=str(error))
+        return Result(error=shown(str(error)))
     except MemoryError:
-        return Result(error=f"{job.path}: does not fit in this machine's memory; record fewer steps")
+        return Result(error=f"{shown(job.path)}: does not fit in this machine's memory; record fewer steps")
     return Result(parts=parts)
 
 
