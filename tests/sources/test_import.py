@@ -310,3 +310,24 @@ def test_file_names_may_be_any_bytes(tmp_path: Path, jobs: int) -> None:
     assert [r.files for r in info.ranks] == [["rank0-??.json"], ["rank1-??.json"]]
     with stepscope.read(out) as run:
         assert run.ranks == [0, 1]
+
+
+def test_times_that_no_run_can_hold_leave_no_run_behind(tmp_path: Path) -> None:
+    document = gpu_trace(0, 1, start=4.7e15)
+    out = tmp_path / "a.run"
+    with pytest.raises(BadInput, match="a time beyond 146 years"):
+        import_run([write(tmp_path / "rank0.json", document)], out, rules=RULES)
+    assert not out.exists()
+
+
+def test_a_run_that_somebody_else_made_meanwhile_is_not_replaced(tmp_path: Path) -> None:
+    from stepscope.model.store import Staging
+
+    out = tmp_path / "a.run"
+    with Staging(out) as stage:
+        out.mkdir()
+        (out / "run.json").write_text("theirs")
+        with pytest.raises(OutputRefused, match="somebody else made it meanwhile"):
+            stage.commit()
+    assert (out / "run.json").read_text() == "theirs"
+    assert [p.name for p in tmp_path.iterdir()] == ["a.run"]

@@ -75,12 +75,12 @@ def read_info(folder: Path) -> RunInfo:
         raise BadInput(f"{folder}: run.json is damaged ({error}); import the traces again") from None
     if info.schema != SCHEMA:
         raise BadInput(f"{folder}: run of schema {info.schema!r}, this version reads {SCHEMA}; import the traces again")
-    if odd := _impossible(info):
+    if odd := impossible(info):
         raise BadInput(f"{folder}: run.json says {odd}, which no run can; import the traces again")
     return info
 
 
-def _impossible(info: RunInfo) -> str | None:
+def impossible(info: RunInfo) -> str | None:
     """What would lead figures or screens astray in a description from a stranger; None for a sound one."""
     ranks = [r.rank for r in info.ranks]
     if len(set(ranks)) < len(ranks) or any(not 0 <= r < MAX_WORLD for r in ranks):
@@ -133,7 +133,7 @@ class Staging:
     """A run in the making beside its final place: `commit` renames it there, leaving the block otherwise removes it."""
 
     def __init__(self, out: Path, force: bool = False) -> None:
-        self.out = out.absolute()
+        self.out, self.force = out.absolute(), force
         self.folder = self.out.with_name(f".{self.out.name}.{os.getpid()}.partial")
         if (self.out.exists() or self.out.is_symlink()) and not force:
             raise OutputRefused(f"{out}: exists already; choose another name or say -f to replace it")
@@ -149,6 +149,8 @@ class Staging:
         """Puts the finished run in place; an older one is removed only once the new one stands."""
         old = self.folder.with_suffix(".old")
         if self.out.exists():
+            if not self.force:
+                raise OutputRefused(f"{self.out}: somebody else made it meanwhile; choose another name or say -f to replace it")
             self.out.rename(old)
         self.folder.rename(self.out)
         shutil.rmtree(old, ignore_errors=True)

@@ -18,7 +18,7 @@ import polars as pl
 from stepscope.model.errors import BadInput
 from stepscope.model.info import Gap, Group, RankInfo, RunInfo
 from stepscope.model.spans import Marks, Rules
-from stepscope.model.store import save_info, write_table
+from stepscope.model.store import impossible, save_info, write_table
 from stepscope.sources.clock import align
 from stepscope.sources.file_name import shown
 from stepscope.sources.kineto.pool import Progress, processes, run
@@ -112,6 +112,8 @@ def _assemble(parts: list[Part], folder: Path, origin: int, gaps: list[Gap], rul
     matched = rules.match(pl.concat(collectives), info)
     info.clock, apart = align(matched, info)
     info.gaps = _merge_gaps([*gaps, *apart])
+    if odd := impossible(info):
+        raise BadInput(f"{parts[0].path}: holds {odd}, which no recording can; record again")
     save_info(folder, info, matched, pl.concat(signals))
     for left in (folder / "parts").iterdir():
         left.unlink()
