@@ -131,7 +131,7 @@ def simulate(
     from stepscope.simulator.request import Request
 
     request = Request(model, system, plan, stack, tuple(faults), steps, seed, noise, loader, checkpoint, anchor)
-    ran, result = request.run()
+    ran, result = request.run(keep=out is not None)
     if out is not None:
         from stepscope.analysis.attribution import RULES
         from stepscope.simulator.keep import keep_run

@@ -217,3 +217,73 @@ def test_an_existing_run_is_not_replaced(call: Call, tmp_path: Path) -> None:
     ending = call("simulate", *SMALL, "fsdp=8,seq=512", "-o", out)
     assert ending.code == 1
     assert "exists already" in ending.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--ranks", "7-0"), "give the lower one first"),
+        (("--ranks", "8"), "--ranks: the job has ranks 0 to 7"),
+        (("--ranks", "\u0663"), "no rank and no range"),
+        (("--ranks", "0-99999999"), "at most 1048575"),
+        (("--emit", "-"), "--emit: the files go into a folder"),
+        (("-o", "same", "--emit", "./same"), "--emit: same is the Run of -o too"),
+        (("-o", "\udcff.run"), "holds what no screen shows"),
+        (("-o", "\x1b[31mred"), "holds what no screen shows"),
+        (("--stack", ""), "'': no such stack"),
+        (("--loader", "workers=\udcff"), "loader: workers="),
+        (("--loader", "cpu_us=99999999999"), "cpu_us from 0 to 3600000000"),
+        (("--loader", "cpu_us=1.5"), "loader: cpu_us=1.5: give a whole number"),
+        (("--loader", "pinned=maybe"), "loader: pinned=maybe: give true or false"),
+        (("--checkpoint", "mode=later"), "checkpoint: mode=later: give one of sync, async"),
+        (("--fault", "gpu.thermal_throttle@node\u0663/gpu0"), "is no place"),
+        (("--fault", "gpu.thermal_throttle@rank0,steps=\u0663"), "give A-B, A- or A"),
+        (("--fault", "gpu.thermal_throttle@rank0,clock_fraction=" + "9" * 5000), "give a number from 0.2"),
+        (("--loader", "path=/" + "a" * 5000), "no such file system"),
+    ],
+)
+def test_what_cannot_be_is_said_in_a_line_that_fits_a_screen(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, str], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ending = call("simulate", *SMALL, "fsdp=8,seq=512", *words)
+    assert ending.code == 2
+    assert ending.out == ""
+    assert said in ending.err
+    assert len(ending.err) < 600
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_path_without_end_is_not_repeated_in_full(call: Call) -> None:
+    ending = call("simulate", "a" * 50_000 + ".toml", *SMALL[1:], "fsdp=8")
+    assert ending.code == 1
+    assert len(ending.err) < 600
+
+
+def test_spans_of_all_ranks_are_kept_up_to_a_thousand(call: Call, tmp_path: Path) -> None:
+    plan = ("fsdp=2048,seq=512", "--steps", "1", "-o", tmp_path / "a.run")
+    ending = call("simulate", *SMALL, *plan)
+    assert ending.code == 2
+    assert "spans of 2048 ranks are too many to keep, at most 1024" in ending.err
+    assert call("simulate", *SMALL, *plan, "--ranks", "0,2047").code == 0
+
+
+def test_sums_in_the_switches_where_a_group_has_one_gpu_a_node(call: Call) -> None:
+    collnet = ("--fault", "nccl.forced_algorithm@job,algorithm=collnet")
+    ending = call("simulate", *SMALL, "hsdp=2x8,seq=512", *collnet, "--format", "json")
+    assert ending.json["slowdown"] > 0
+
+
+def test_jobs_of_two_sizes_are_compared_per_token_and_scale_weakly(call: Call, tmp_path: Path) -> None:
+    for ranks, mbs in ((8, 2), (16, 4)):
+        out = tmp_path / f"{ranks}.run"
+        assert call("simulate", *SMALL, f"fsdp={ranks},mbs={mbs},ac=full", "--steps", "2", "-o", out).code == 0
+    found = call("compare", tmp_path / "8.run", tmp_path / "16.run", "--format", "json").json
+    base, run = found["throughput"]["base"], found["throughput"]["run"]
+    assert (base["tokens_per_step"], run["tokens_per_step"]) == (8 * 2 * 1024, 16 * 4 * 1024)
+    assert base["hfu"]["llm-foundry"] == pytest.approx(base["mfu"]["llm-foundry"] * 4 / 3)
+    assert found["throughput"]["weak_scaling"] == pytest.approx(run["tokens_per_s_per_gpu"] / base["tokens_per_s_per_gpu"])
+    assert found["per_token"] is not None
+    out = call("compare", tmp_path / "8.run", tmp_path / "16.run").out
+    assert "Per token (" in out
+    assert "weak scaling from 8 to 16 ranks" in out

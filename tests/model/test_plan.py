@@ -58,6 +58,8 @@ def test_each_word(text: str, field: str, value: object) -> None:
         ("hsdp=16", "give REPLICATExSHARD, for example hsdp=2x8"),
         ("fsdp=8,ac=some", "ac=some: give one of none, selective, full"),
         ("fsdp=8,reshard=3", "reshard=3 does not divide fsdp=8"),
+        ("hsdp=2x8,reshard=2", "reshard=2: hsdp keeps all of a unit or nothing"),
+        ("ddp=8,reshard=2", "reshard=2: ddp keeps all of a unit or nothing"),
         ("fsdp=9999999", "ranks; at most"),
     ],
 )

@@ -36,14 +36,14 @@ class Strength(Sourced, frozen=True, kw_only=True):
             for choice in self.choices:
                 if text.lower() == (choice.lower() if isinstance(choice, str) else f"{choice:g}"):
                     return choice
-            raise UsageMistake(f"{self.name}={text}: give one of {', '.join(map(_word, self.choices))}")
+            raise UsageMistake(f"{self.name}={text[:40]}: give one of {', '.join(map(_word, self.choices))}")
         try:
             value = float(text)
         except ValueError:
             value = float("nan")
         low, high = self.low if self.low is not None else value, self.high if self.high is not None else value
         if not low <= value <= high:
-            raise UsageMistake(f"{self.name}={text}: give a number from {low:g} to {high:g} ({self.unit})")
+            raise UsageMistake(f"{self.name}={text[:40]}: give a number from {low:g} to {high:g} ({self.unit})")
         return value
 
 

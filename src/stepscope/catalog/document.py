@@ -21,6 +21,7 @@ from stepscope.model.errors import BadInput, UsageMistake
 T = TypeVar("T")
 
 MAX_BYTES: Final = 256 * 1024
+MOST_NAME: Final = 300
 _HOME: Final = Path(__file__).parent
 _UNKNOWN: Final = re.compile(r"Object contains unknown field `(?P<key>.*?)`(?: - at `\$(?P<at>.*)`)?$", re.DOTALL)
 _WRONG: Final = re.compile(r"(?P<what>.*?)(?: - at `\$(?P<at>.*)`)?$", re.DOTALL)
@@ -50,17 +51,23 @@ def load(wanted: str | Path, folder: str, noun: str, kind: type[T]) -> tuple[str
     name of the catalog (UsageMistake where there is none such, with the nearest).
     """
     if isinstance(wanted, Path) or "/" in wanted or wanted.endswith(".toml"):
-        return str(wanted), decode(_read(Path(wanted)), kind, str(wanted))
+        return said(wanted), decode(_read(Path(wanted)), kind, said(wanted))
     known = names(folder)
     if wanted not in known:
         raise UsageMistake(unknown(wanted, noun, known))
     return wanted, decode(shipped(f"{folder}/{wanted}.toml"), kind, wanted)
 
 
+def said(path: str | Path) -> str:
+    """A path as messages name it: of an endless one the beginning."""
+    text = str(path)
+    return text if len(text) <= MOST_NAME else f"{text[:MOST_NAME]}..."
+
+
 def unknown(wanted: str, noun: str, known: Sequence[str]) -> str:
     """`llama3-9b: no such model; did you mean llama3-8b? known: …`."""
     near = get_close_matches(wanted[:80].lower(), known, n=1, cutoff=0.5)
-    return f"{wanted[:80]}: no such {noun}; {f'did you mean {near[0]}? ' if near else ''}known: {', '.join(known)}"
+    return f"{wanted.strip()[:80] or repr(wanted[:80])}: no such {noun}; {f'did you mean {near[0]}? ' if near else ''}known: {', '.join(known)}"
 
 
 def decode(text: str, kind: type[T], where: str) -> T:
@@ -81,20 +88,20 @@ def _read(path: Path) -> str:
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
-            raise BadInput(f"{path}: not a file; give a TOML file or a name of the catalog")
+            raise BadInput(f"{said(path)}: not a file; give a TOML file or a name of the catalog")
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
     except OSError as error:
         why = (error.strerror or str(error)).lower()
-        raise BadInput(f"{path}: {why}; give a TOML file that can be read, or a name of the catalog") from None
+        raise BadInput(f"{said(path)}: {why}; give a TOML file that can be read, or a name of the catalog") from None
     except ValueError:  # a NUL in the name
-        raise BadInput(f"{path}: no path; give a TOML file or a name of the catalog") from None
+        raise BadInput(f"{said(path)}: no path; give a TOML file or a name of the catalog") from None
     if len(content) > MAX_BYTES:
-        raise BadInput(f"{path}: larger than {MAX_BYTES // 1024} KiB; a description needs a few, so this is another file")
+        raise BadInput(f"{said(path)}: larger than {MAX_BYTES // 1024} KiB; a description needs a few, so this is another file")
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError:
-        raise BadInput(f"{path}: not text in UTF-8; give a TOML file") from None
+        raise BadInput(f"{said(path)}: not text in UTF-8; give a TOML file") from None
 
 
 def _explain(message: str, kind: type) -> str:

@@ -28,10 +28,10 @@ class Bar:
             self._timer = threading.Timer(PATIENCE_S, self._appear)
             self._timer.daemon = True
 
-    def step(self, done: int, total: int, name: str) -> None:
+    def step(self, done: int, total: int, name: str, work: str = "reading") -> None:
         """`done` of `total` pieces; `name` is the piece in work."""
         with self._lock:
-            self._done, self._total, self._work = done, total, f"reading {Path(name).name}"
+            self._done, self._total, self._work = done, total, f"{work} {Path(name).name}"
             self._update()
 
     def stage(self, work: str) -> None:

@@ -12,12 +12,16 @@ from stepscope.cli.output import Output, note
 from stepscope.cli.presenting import Answer, Presenting
 from stepscope.cli.progress import Bar
 from stepscope.model.errors import OutputRefused, UsageMistake
+from stepscope.model.plan import MAX_RANKS, parse_plan
 
 if TYPE_CHECKING:
     from stepscope.simulator.request import Request
 
 UNIT_DETAIL_FROM = 64
 """Ranks from which --detail is units unless asked otherwise: a run of 1,024 ranks with every kernel is gigabytes."""
+
+MOST_KEPT = 1024
+"""Ranks whose spans are kept at most; all are simulated, and --ranks chooses."""
 
 
 class RanksType(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic only in newer click
@@ -30,11 +34,19 @@ class RanksType(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gen
             return value
         found: set[int] = set()
         for word in str(value).split(","):
-            low, dash, high = word.strip().partition("-")
-            if not low.isdecimal() or (dash and not high.isdecimal()) or (dash and int(high) - int(low) > 1 << 20):
-                self.fail(f"{value!r} is not a list of ranks such as 0-7,12.", param, ctx)
-            found.update(range(int(low), int(high or low) + 1))
+            found.update(self._span(word.strip(), param, ctx))
         return tuple(sorted(found))
+
+    def _span(self, word: str, param: click.Parameter | None, ctx: click.Context | None) -> range:
+        """The ranks of `3` or `0-7`, both ends included."""
+        low, dash, high = word.partition("-")
+        ends = (low, high) if dash else (low, low)
+        if not all(end.isascii() and end.isdecimal() and len(end) < 10 for end in ends):
+            self.fail(f"{word[:40]!r} is no rank and no range of ranks; give for example 0-7,12.", param, ctx)
+        first, last = map(int, ends)
+        if not first <= last < MAX_RANKS:
+            self.fail(f"{word!r} is no range of ranks: give the lower one first, at most {MAX_RANKS - 1}.", param, ctx)
+        return range(first, last + 1)
 
 
 @click.command("simulate", short_help="What would a step cost on that cluster, and what does a weakness cost?")
@@ -87,6 +99,8 @@ def command(
     """
     if output in ("", "-"):
         raise UsageMistake("-o: a Run is a folder, so it needs a name such as ok.run")
+    if emit is not None and str(emit) in (".", "-"):
+        raise UsageMistake("--emit: the files go into a folder, so it needs a name such as seen")
     from stepscope.simulator.request import Request
 
     presenting = Presenting(format_, Output(None), color)
@@ -100,17 +114,34 @@ def command(
 
 
 class _Kept:
-    """What is written besides the answer."""
+    """What is written besides the answer, and of which ranks. What cannot be written is refused before the long work."""
 
     def __init__(
         self, run: Path | None, emit: Path | None, force: bool, ranks: tuple[int, ...] | None, detail: str | None
     ) -> None:
         self.run, self.emit, self.force, self.ranks, self.detail = run, emit, force, ranks, detail
+        if run is not None and emit is not None and run.absolute() == emit.absolute():
+            raise UsageMistake(f"--emit: {emit} is the Run of -o too; give it a folder of its own")
         for path in filter(None, (run, emit)):
+            if not str(path).isprintable():  # polars takes names in UTF-8 alone, and who could type the others?
+                raise UsageMistake(f"{str(path)[:80]!r}: holds what no screen shows; name the output in letters and digits")
             if path.exists() and not force:
                 raise OutputRefused(f"{path}: exists already; use -f to replace it, or another name")
             if not path.absolute().parent.is_dir():
                 raise OutputRefused(f"{path}: there is no folder {path.parent}; make it first")
+
+    @property
+    def anything(self) -> bool:
+        """Whether the steps are needed after their figures are known."""
+        return self.run is not None or self.emit is not None
+
+    def check(self, world: int) -> None:
+        """UsageMistake where the job has no such ranks, or so many that their spans fill a disk."""
+        if self.ranks is not None and max(self.ranks) >= world:
+            raise UsageMistake(f"--ranks: the job has ranks 0 to {world - 1}; name some of those")
+        if self.anything and len(self.ranks or range(world)) > MOST_KEPT:
+            raise UsageMistake(f"--ranks: spans of {len(self.ranks or range(world))} ranks are too many to keep, at most "
+                               f"{MOST_KEPT}; name some, for example --ranks 0-63")  # fmt: skip
 
 
 def _simulate(request: Request, presenting: Presenting, kept: _Kept, fit: bool, quiet: bool) -> None:
@@ -119,8 +150,9 @@ def _simulate(request: Request, presenting: Presenting, kept: _Kept, fit: bool, 
     changes = request.fitted() if fit else []
     if changes:
         request = request.with_plan(changes[-1].plan)
+    kept.check(parse_plan(request.plan).world_size)
     with Bar("simulating", quiet) as bar:
-        ran, result = request.run()
+        ran, result = request.run(kept.anything, lambda a, b: bar.step(a, b, "step", "simulating"))
         if kept.run is not None:
             from stepscope.analysis.attribution import RULES
 

@@ -118,7 +118,9 @@ def parse_plan(text: str) -> Plan:
     plan = Plan(**values)
     if plan.world_size > MAX_RANKS:
         raise UsageMistake(f"plan: {plan.world_size} ranks; at most {MAX_RANKS} can be planned")
-    if plan.reshard > 1 and (plan.strategy != "fsdp" or plan.shard % plan.reshard):
+    if plan.reshard > 1 and plan.strategy != "fsdp":
+        raise UsageMistake(f"plan: reshard={plan.reshard}: {plan.strategy} keeps all of a unit or nothing; give true or false")
+    if plan.shard % max(plan.reshard, 1):
         raise UsageMistake(f"plan: reshard={plan.reshard} does not divide fsdp={plan.shard}; give true, false or a divisor")
     return plan
 
@@ -156,13 +158,13 @@ def _choice(*choices: str) -> Callable[[str, str], str]:
     return read
 
 
-_YES: Final = {"true": 1, "yes": 1, "on": 1, "1": 1, "false": 0, "no": 0, "off": 0, "0": 0}
+YES: Final = {"true": 1, "yes": 1, "on": 1, "1": 1, "false": 0, "no": 0, "off": 0, "0": 0}
 
 
 def _switch(key: str, value: str) -> bool:
-    if value not in _YES:
+    if value not in YES:
         raise UsageMistake(f"plan: {key}={value[:40]}: give true or false")
-    return bool(_YES[value])
+    return bool(YES[value])
 
 
 def _prefetch(key: str, value: str) -> int:
@@ -172,7 +174,7 @@ def _prefetch(key: str, value: str) -> int:
 
 
 def _reshard(key: str, value: str) -> int:
-    return _YES[value] if value in _YES else _count(key, value)
+    return YES[value] if value in YES else _count(key, value)
 
 
 _KEYS: Final[dict[str, tuple[str, Callable[[str, str], Any]]]] = {

@@ -6,15 +6,17 @@ Bytes and ns. `--loader workers=4,prefetch=2` and `--checkpoint every=100,mode=a
 from __future__ import annotations
 
 from difflib import get_close_matches
-from typing import Any, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar, get_args
 
 import msgspec
 
 from stepscope.model.errors import UsageMistake
-from stepscope.model.plan import Plan
+from stepscope.model.plan import YES, Plan
 from stepscope.model.shape import Shape
 
 T = TypeVar("T", bound=msgspec.Struct)
+MAX_WORKERS: Final = 1024
+MAX_CPU_US: Final = 3_600_000_000  # an hour for a sequence
 
 
 class Loader(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,8 +67,8 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
 def parse_loader(text: str) -> Loader:
     """`workers=4,prefetch=2,bytes_per_token=4,cpu_us=2000,pinned=true,path=/data`. UsageMistake for what cannot be."""
     loader = _parse(text, "loader", Loader)
-    if loader.workers > 1024 or loader.prefetch > 1024 or min(loader.workers, loader.prefetch, loader.cpu_us) < 0:
-        raise UsageMistake("loader: workers and prefetch are from 0 to 1024, cpu_us from 0")
+    if not (0 <= loader.workers <= MAX_WORKERS and 0 <= loader.prefetch <= MAX_WORKERS and 0 <= loader.cpu_us <= MAX_CPU_US):
+        raise UsageMistake(f"loader: workers and prefetch are from 0 to {MAX_WORKERS}, cpu_us from 0 to {MAX_CPU_US}")
     if not 0 < loader.bytes_per_token <= 1 << 30:
         raise UsageMistake(f"loader: bytes_per_token={loader.bytes_per_token}: give a number from 1 to {1 << 30}")
     return loader
@@ -81,18 +83,29 @@ def parse_checkpoint(text: str) -> Checkpoint:
 
 
 def _parse(text: str, noun: str, kind: type[T]) -> T:
-    known = {field.name for field in msgspec.structs.fields(kind)}
+    known = {field.name: field.type for field in msgspec.structs.fields(kind)}
     values: dict[str, Any] = {}
     for word in filter(None, (w.strip() for w in text.split(","))):
         key, _, value = word.partition("=")
+        key = key.strip()
         if key not in known:
             near = get_close_matches(key, known, n=1)
             asked = f"did you mean {near[0]}? " if near else ""
             raise UsageMistake(f"{noun}: no such key {key[:40]!r}; {asked}known: {', '.join(sorted(known))}")
         if key in values:
             raise UsageMistake(f"{noun}: {key} is given twice; keep one")
-        values[key] = value.strip()
-    try:
-        return msgspec.convert(values, kind, strict=False)
-    except msgspec.ValidationError as error:
-        raise UsageMistake(f"{noun}: {str(error).replace('`', '')}; mend that value") from None
+        values[key] = _value(noun, key, value.strip(), known[key])
+    return kind(**values)
+
+
+def _value(noun: str, key: str, value: str, type_: Any) -> Any:
+    """The word as the field's type; UsageMistake says what it may be."""
+    choices = get_args(type_)
+    if type_ is int and value.isascii() and value.lstrip("-").isdigit() and len(value) < 20:
+        return int(value)
+    if type_ is bool and value.lower() in YES:
+        return bool(YES[value.lower()])
+    if type_ is str or value in choices:
+        return value
+    mend = "a whole number" if type_ is int else "true or false" if type_ is bool else f"one of {', '.join(choices)}"
+    raise UsageMistake(f"{noun}: {key}={value[:40]}: give {mend}")

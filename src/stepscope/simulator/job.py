@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from stepscope.catalog.efficiency import Efficiency, efficiency_of
 from stepscope.catalog.gpu import Gpu
@@ -15,6 +16,8 @@ from stepscope.model.workload import Workload
 from stepscope.simulator.conditions import Conditions
 from stepscope.simulator.nccl.settings import NcclSettings
 from stepscope.simulator.nccl.transport import Transport
+
+MOST_UNITS: Final = 1 << 14  # a step of so many takes seconds, and no real model is cut finer
 
 
 @dataclass(frozen=True)
@@ -64,5 +67,8 @@ def check(workload: Workload) -> None:
             raise UsageMistake(f"plan: tp={plan.tp} does not divide the {size} {noun} of {name}; take a divisor of {size}")
     if workload.seq % plan.tp:
         raise UsageMistake(f"plan: tp={plan.tp} does not divide seq={workload.seq}; take a multiple of {plan.tp}")
+    if plan.split * shape.layers > MOST_UNITS:
+        raise UsageMistake(f"plan: split={plan.split}: {name} would have {plan.split * shape.layers} units, at most {MOST_UNITS} "
+                           f"are simulated; take at most split={MOST_UNITS // shape.layers or 1}")  # fmt: skip
     if plan.layers_per_unit > shape.layers:
         raise UsageMistake(f"plan: unit={plan.layers_per_unit}: {name} has {shape.layers} layers; take at most those")

@@ -42,7 +42,7 @@ def mount_at(cluster: Cluster, path: str) -> Mount:
         if path in ("", mount.path):
             return mount
     known = ", ".join(m.path for m in cluster.mounts) or "none"
-    raise UsageMistake(f"{path or 'storage'}: {cluster.name} has no such file system; known: {known}")
+    raise UsageMistake(f"{path[:80] or 'storage'}: {cluster.name} has no such file system; known: {known}")
 
 
 class Queue:

@@ -20,7 +20,7 @@ from stepscope.simulator.fit import walk
 from stepscope.simulator.job import Job, job_on
 from stepscope.simulator.noise import Noise
 from stepscope.simulator.predict import predictor
-from stepscope.simulator.simulate import DEFAULT_STEPS, Ran, Simulator, summarise
+from stepscope.simulator.simulate import DEFAULT_STEPS, Progress, Ran, Simulator, summarise
 
 
 @dataclass(frozen=True)
@@ -65,15 +65,15 @@ class Request:
         """The faults, as far as words can be checked without the job."""
         return tuple(parse_fault(text) for text in self.faults)
 
-    def run(self) -> tuple[Ran, Simulated]:
-        """The job's steps on all ranks, and what they come to."""
+    def run(self, keep: bool = True, progress: Progress | None = None) -> tuple[Ran, Simulated]:
+        """The job's steps on all ranks (none without `keep`), and what they come to."""
         job = self.job()
         noise = Noise() if self.noise else Noise.none()
-        ran = Simulator(job, self.the_faults(), self.steps, self.seed, noise).run()
+        ran = Simulator(job, self.the_faults(), self.steps, self.seed, noise).run(keep, progress)
         healthy = None
         if self.faults:
-            healthy = summarise(job, Simulator(job, (), self.steps, self.seed, noise).run().steps).mean
-        return ran, summarise(job, ran.steps, self.faults, healthy, ran.stopped)
+            healthy = summarise(job, Simulator(job, (), self.steps, self.seed, noise).run(keep=False).totals).mean
+        return ran, summarise(job, ran.totals, self.faults, healthy, ran.stopped)
 
     def fitted(self) -> list[Change]:
         """The walk to a plan that fits."""
@@ -100,13 +100,13 @@ class Request:
     def _weak_point(self, tried: tuple[str, Plan]) -> Point:
         text, plan = tried
         try:
-            _, result = replace(self, plan=text, noise=False).run()
+            _, result = replace(self, plan=text, noise=False).run(keep=False)
         except UsageMistake as error:
             return Point(text, plan.world_size, None, str(error))
         return Point(text, plan.world_size, result.mean, healthy=result.healthy)
 
     def _stack(self) -> Stack:
-        return load_stack(_path_or_name(self.stack or DEFAULT_STACK))
+        return load_stack(_path_or_name(DEFAULT_STACK if self.stack is None else self.stack))
 
 
 def _path_or_name(text: str) -> str | Path:

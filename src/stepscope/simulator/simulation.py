@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from stepscope.model.errors import UsageMistake
 from stepscope.simulator.costs import Prepared, prepare, queue_costs
 from stepscope.simulator.engine import State, StepTimes, run_step
 from stepscope.simulator.job import Job
@@ -15,6 +16,7 @@ from stepscope.simulator.noise import Noise, factors, paces
 from stepscope.simulator.program import STREAMS
 
 WARM_UP = 2  # steps until loader and streams are in their stride
+LONGEST_NS = 1 << 61  # 73 years: int64 ns, which Runs hold, still have room behind it
 
 JobAt = Callable[[int], Job]
 """The job as it is in a step: faults come and go."""
@@ -42,15 +44,18 @@ class Simulation:
         self._queue = Queue(self._first.workload.loader, self._width, queue_costs(self._first)[0])
         self._prepared: dict[tuple[int, bool], Prepared] = {}
 
-    def steps(self, count: int, warm_up: int = WARM_UP) -> Iterator[Step]:
-        """Runs `warm_up` steps, then yields `count`, numbered from 0; the first of them has the faults of step 0."""
-        for number in range(-warm_up, count):
-            step = self._step(number)
-            if number >= 0:
+    def steps(self, count: int, warm_up: int = WARM_UP, first: int = 0) -> Iterator[Step]:
+        """Runs `warm_up` steps, then yields `count`, numbered from `first`; that one has the faults of its number.
+
+        UsageMistake where they take longer than can be counted.
+        """
+        for number in range(first - warm_up, first + count):
+            step = self._step(number, max(number, first))
+            if number >= first:
                 yield step
 
-    def _step(self, number: int) -> Step:
-        job = self._job_at(max(number, 0))
+    def _step(self, number: int, as_if: int) -> Step:
+        job = self._job_at(as_if)
         every = job.workload.checkpoint.every
         ready = self._ready(job, bool(every) and number >= 0 and (number + 1) % every == 0)
         made, late = queue_costs(job)
@@ -58,7 +63,12 @@ class Simulation:
         self._queue.fetch_ns, self._queue.delay_ns = made * fetch, late
         ready.work.host_pace = job.conditions.host_pace * pace
         jitter = factors(self._noise, ready.work.codes, self._width, self._seed, number + WARM_UP)
-        return Step(number, ready, run_step(ready.work, self._state, jitter))
+        times = run_step(ready.work, self._state, jitter)
+        if not times.host_end.max() < LONGEST_NS:  # false for nan too
+            raise UsageMistake(
+                "plan: its steps take more than 73 years; give a smaller mbs, seq or ga, or mend the rates of a file"
+            )
+        return Step(number, ready, times)
 
     def _ready(self, job: Job, save: bool) -> Prepared:
         key = (id(job), save)

@@ -116,12 +116,12 @@ def _strength(cause: Cause, text: str | None) -> float | str:
     except UsageMistake as error:
         raise UsageMistake(f"{cause.id}: {error}") from None
     if strength.name in WHOLE and float(found) % 1:
-        raise UsageMistake(f"{cause.id}: {strength.name}={text}: give a whole number ({strength.unit})")
+        raise UsageMistake(f"{cause.id}: {strength.name}={str(text)[:40]}: give a whole number ({strength.unit})")
     return found
 
 
 def _steps(name: str, text: str) -> tuple[int, int | None]:
-    found = re.fullmatch(r"(\d{1,9})(-(\d{1,9})?)?", text)
+    found = re.fullmatch(r"(\d{1,9})(-(\d{1,9})?)?", text, re.ASCII)
     if not found:
         raise UsageMistake(f"{name}: steps={text[:40]}: give A-B, A- or A, counted from 0")
     first = int(found[1])

@@ -71,7 +71,7 @@ class Where:
 def parse_where(text: str) -> Where:
     """The place that the words mean; UsageMistake where they mean none."""
     for kind, form in _FORMS:
-        found = re.fullmatch(form, text)
+        found = re.fullmatch(form, text, re.ASCII)
         if found:
             words = {key: value for key, value in found.groupdict().items() if value is not None}
             return msgspec.convert({"kind": kind, **words}, Where, strict=False)

@@ -28,6 +28,8 @@ UNITS_OF: Final[dict[str, Dtype]] = {
 }
 """Which of the GPU's units a precision of the plan runs on."""
 
+MOST: Final = 1 << 62  # FLOPs or bytes of one operation: int64 holds no more
+
 
 def peak(gpu: Gpu, precision: str) -> float:
     """FLOP/s of the GPU's units for that precision. UsageMistake where it has none."""
@@ -66,6 +68,12 @@ def segment(
     hooks: int = 0,
 ) -> Segment:
     """The operations with their times on that GPU under that software."""
+    for op in operations:
+        if max(op.flops, op.bytes, *(op.gemm or (0,))) > MOST:
+            most = max(op.flops, op.bytes)
+            raise UsageMistake(
+                f"plan: {op.name}: {most:.3g} FLOPs or bytes are more than can be counted; take a smaller mbs or seq"
+            )
     bandwidth = gpu.memory_bytes_per_s * efficiency.memory
     flop_ns = np.array([_flop_ns(op, gpu, efficiency, stack) for op in operations])
     moved = np.array([op.bytes for op in operations], dtype=np.int64)

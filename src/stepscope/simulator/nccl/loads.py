@@ -130,6 +130,8 @@ class Machine:
 
     def _multicast(self, loads: Loads, node: int, gpus: tuple[int, ...]) -> None:
         """In-switch reduction: each GPU gives all its bytes and gets all of the sum, and moves its own slice once more."""
+        if len(gpus) == 1:  # a switch outside the node adds up, and inside there is nobody to add to
+            return
         for gpu in gpus:
             path = self.cluster.path((node, gpu), (node, next(g for g in gpus if g != gpu)))
             back = self.cluster.path((node, next(g for g in gpus if g != gpu)), (node, gpu))

@@ -174,7 +174,7 @@ def _collnet(op: Op, shape: Shape, tables: NcclTables) -> list[Candidate]:
         return []
     inside, net = _hops(shape, tables)
     across = shape.nics * inter_gbps(shape, tables)
-    if tables.rates(shape.generation).nvls_bus and shape.scale_up == "switch":
+    if tables.rates(shape.generation).nvls_bus and shape.scale_up == "switch" and shape.per_node > 1:
         rate = min(nvls_gbps(shape.per_node, shape, tables), across) / steps(op, shape.ranks)
         return [Candidate("collnet", "Simple", shape.per_node, (inside.nvls + net.nvls) * 1e3, rate * 1e9)]
     ratio = max(1.0, shape.per_node / max(shape.nics, 1))
