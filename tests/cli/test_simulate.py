@@ -280,7 +280,7 @@ def test_jobs_of_two_sizes_are_compared_per_token_and_scale_weakly(call: Call, t
         assert call("simulate", *SMALL, f"fsdp={ranks},mbs={mbs},ac=full", "--steps", "2", "-o", out).code == 0
     found = call("compare", tmp_path / "8.run", tmp_path / "16.run", "--format", "json").json
     base, run = found["throughput"]["base"], found["throughput"]["run"]
-    assert (base["tokens_per_step"], run["tokens_per_step"]) == (8 * 2 * 1024, 16 * 4 * 1024)
+    assert (base["tokens_per_step"], run["tokens_per_step"]) == (8 * 2 * 2048, 16 * 4 * 2048)
     assert base["hfu"]["llm-foundry"] == pytest.approx(base["mfu"]["llm-foundry"] * 4 / 3)
     assert found["throughput"]["weak_scaling"] == pytest.approx(run["tokens_per_s_per_gpu"] / base["tokens_per_s_per_gpu"])
     assert found["per_token"] is not None

@@ -17,12 +17,14 @@ from stepscope.analysis.breakdown import breakdown, steps_of
 from stepscope.analysis.normalize import BATCHES, TOKENS, Pair, deltas, deltas_per, means, recorded
 from stepscope.analysis.signals import Signals, phase_signals
 from stepscope.analysis.significance import LEVEL, bounds, clear
+from stepscope.analysis.throughput import throughput
 from stepscope.analysis.whole_steps import OWN, WholeSteps, whole_steps
 from stepscope.analysis.workload import Workload, differences
 from stepscope.model.breakdown import Breakdown
 from stepscope.model.compare import Comparison, Difference, PhaseSignals, RankDelta
 from stepscope.model.errors import BadInput
 from stepscope.model.run import Run
+from stepscope.model.throughput import Throughput
 from stepscope.model.words import PARTS
 
 NEEDED: Final = ("parent", "kind", "name", "start_ns", "end_ns", "shape", "phase", "recompute", "part")
@@ -39,6 +41,9 @@ def compare(
     wholes = [_whole(result, name) for result, name in zip(results, ("base", "run"), strict=True)]
     known = [given or recorded(side, TOKENS) for given, side in zip(tokens, (base, run), strict=True)]
     seen = [_look(side, count) for side, count in zip((base, run), known, strict=True)]
+    speeds = [
+        throughput(side, float(means(whole)[0]), count) for side, whole, count in zip((base, run), wholes, known, strict=True)
+    ]
     sides = [(result, whole, signals) for result, whole, (_, signals) in zip(results, wholes, seen, strict=True)]
     return compare_steps(
         *results,
@@ -46,6 +51,7 @@ def compare(
         batches=(recorded(base, BATCHES), recorded(run, BATCHES)),
         differing=differences(seen[0][0], seen[1][0]),
         phases=phase_signals(sides[0], sides[1]),
+        speeds=None if all(speed.slots is None for speed in speeds) else (speeds[0], speeds[1]),
     )
 
 
@@ -57,6 +63,7 @@ def compare_steps(
     batches: Pair = (None, None),
     differing: Sequence[Difference] = (),
     phases: Sequence[PhaseSignals] = (),
+    speeds: tuple[Throughput, Throughput] | None = None,
 ) -> Comparison:
     """The same from two breakdowns; what only the runs' tables tell (workload, signals) is handed in."""
     one, two = _whole(base, "base"), _whole(run, "run")
@@ -74,6 +81,7 @@ def compare_steps(
         step_numbers=(one.steps, two.steps),
         tokens=tokens,
         places=run.places,
+        throughput=speeds,
     )
 
 

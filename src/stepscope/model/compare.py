@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from stepscope.model.table import Cell, Column, Table
+from stepscope.model.throughput import Throughput
 
 if TYPE_CHECKING:
     import polars as pl
@@ -117,6 +118,7 @@ class Comparison:
     step_numbers: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
     tokens: tuple[int | None, int | None] = field(default=(None, None))
     places: Mapping[int, str] = field(default_factory=dict)  # of the run's ranks whose node is known
+    throughput: tuple[Throughput, Throughput] | None = None  # of base and run; None where neither says how many tokens it handles
 
     @property
     def base_step_ns(self) -> Fraction:

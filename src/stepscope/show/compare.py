@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Final
 
 from stepscope.model.compare import Comparison, Delta, Signal
 from stepscope.model.table import Cell, Column, Table
+from stepscope.model.throughput import Throughput, weak_scaling
 from stepscope.show import units
 from stepscope.show.growth import sentence
 from stepscope.show.names import Names
@@ -27,8 +28,10 @@ def blocks(found: Comparison, names: tuple[str, str] = ("base", "run"), verdict:
     yield parts_table(found, names)
     if found.per_token and found.tokens[0] != found.tokens[1]:
         yield per_table(found.per_token, names, f"Per token ({found.tokens[0]:,} and {found.tokens[1]:,} a step)")
-    if found.per_batch:
+    if found.per_batch and found.per_batch[0].growth != found.step.growth:
         yield per_table(found.per_batch, names, "Per batch")
+    if found.throughput is not None:
+        yield speeds(found.throughput, names)
     if len(found.ranks) > 1:
         yield strip(found)
     yield from signals(found, names)
@@ -52,6 +55,37 @@ def parts_table(found: Comparison, names: tuple[str, str]) -> Table:
     if any(d.significant is False for d in (*found.parts, found.step)):
         notes.insert(0, f"{DOUBT} not significant: no more than its steps vary, or too little for so few steps")
     return _table(title, (found.step, *found.parts), names, tuple(notes))
+
+
+def speeds(found: tuple[Throughput, Throughput], names: tuple[str, str]) -> Table:
+    """Tokens, and what share of the peak they make."""
+    rows: list[tuple[Cell, ...]] = []
+
+    def add(what: str, values: tuple[float | None, float | None], written: Callable[[float], str]) -> None:
+        if any(value is not None for value in values):
+            one, two = values
+            change = None if not one or two is None else units.signed_percent(two - one, one)
+            rows.append((what, *(None if v is None else written(v) for v in values), change))
+
+    def both(name: str) -> tuple[float | None, float | None]:
+        return getattr(found[0], name), getattr(found[1], name)
+
+    add("tokens a step", both("slots"), lambda v: f"{v:,.0f}")
+    add("tokens/s", both("tokens_per_s"), lambda v: f"{v:,.0f}")
+    add("tokens/s/GPU", both("tokens_per_s_per_gpu"), lambda v: f"{v:,.0f}")
+    add("slots that hold a token", both("filled"), lambda v: f"{100 * v:.1f} %")
+    for convention in found[1].mfu or found[0].mfu:
+        add(f"MFU ({convention})", (found[0].mfu.get(convention), found[1].mfu.get(convention)), lambda v: f"{100 * v:.1f} %")
+    if any(side.hfu != side.mfu for side in found):
+        for convention in found[1].hfu or found[0].hfu:
+            both_hfu = (found[0].hfu.get(convention), found[1].hfu.get(convention))
+            add(f"HFU ({convention})", both_hfu, lambda v: f"{100 * v:.1f} %")
+    scaling = weak_scaling(*found)
+    notes = (
+        () if scaling is None else (f"weak scaling from {found[0].ranks:,} to {found[1].ranks:,} ranks: {100 * scaling:.1f} %",)
+    )
+    columns = (Column(""), *(Column(name, right=True) for name in (*names, "change")))
+    return Table("Tokens and MFU", columns, tuple(rows), notes)
 
 
 def per_table(deltas: tuple[Delta, ...], names: tuple[str, str], what: str) -> Table:

@@ -8,6 +8,7 @@ from typing import Any
 
 from stepscope.model.compare import Comparison, Delta, RankDelta
 from stepscope.model.table import Column, Table
+from stepscope.model.throughput import Throughput, weak_scaling
 from stepscope.show import csv
 from stepscope.show.growth import culprits, sentence
 
@@ -32,6 +33,7 @@ def document(found: Comparison, gate: dict[str, Any] | None = None) -> dict[str,
         "per_token": _deltas(found.per_token),
         "per_batch": _deltas(found.per_batch),
         "tokens_per_step": {"base": found.tokens[0], "run": found.tokens[1]},
+        "throughput": None if found.throughput is None else _throughput(*found.throughput),
         "ranks": [_rank(r) for r in found.ranks],
         "ranks_that_stand_out": [r.rank for r in culprits(found)],
         "phases": [
@@ -54,6 +56,25 @@ def rows(found: Comparison) -> str:
     words = {True: "true", False: "false", None: None}
     table = tuple(tuple(words[c[n]] if n == "significant" else c[n] for n in names) for c in cells)
     return csv.table(Table("", tuple(Column(n) for n in names), table))
+
+
+def _throughput(base: Throughput, run: Throughput) -> dict[str, Any]:
+    """Of both, and how well the larger job scales against the smaller."""
+    return {"base": _speed(base), "run": _speed(run), "weak_scaling": weak_scaling(base, run)}
+
+
+def _speed(found: Throughput) -> dict[str, Any]:
+    return {
+        "ranks": found.ranks,
+        "tokens_per_step": found.slots,
+        "nonpad_tokens_per_step": found.nonpad,
+        "loss_tokens_per_step": found.loss,
+        "tokens_per_s": found.tokens_per_s,
+        "tokens_per_s_per_gpu": found.tokens_per_s_per_gpu,
+        "filled": found.filled,
+        "mfu": found.mfu or None,
+        "hfu": found.hfu or None,
+    }
 
 
 def _deltas(found: Sequence[Delta] | None) -> list[dict[str, Any]] | None:

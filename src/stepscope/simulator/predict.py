@@ -7,6 +7,7 @@ import msgspec
 from stepscope.catalog.stack import Stack, load_stack
 from stepscope.catalog.system import System
 from stepscope.model.cluster import Cluster
+from stepscope.model.flops import CONVENTIONS, flops_per_token
 from stepscope.model.prediction import Prediction
 from stepscope.model.words import PARTS
 from stepscope.model.workload import Workload
@@ -68,12 +69,15 @@ def summary(job: Job, parts: dict[str, int], duration_ns: int | None = None) -> 
 
 def mfu(job: Job, tokens_per_s_per_gpu: float) -> dict[str, float | None]:
     """Share of the GPU's peak that the model's FLOPs make up, by convention."""
-    from stepscope.simulator.kernels.flops import CONVENTIONS, model_flops
+    peak, plan = peak_of(job), job.workload.plan
+    flops = flops_per_token(job.workload.shape, job.workload.seq, plan.ac, peak)
+    return {n: (tokens_per_s_per_gpu * flops.model_flops(n) / peak if peak else None) for n in CONVENTIONS}
 
+
+def peak_of(job: Job) -> float | None:
+    """Dense peak of the precision in FLOP/s; for fp8 that of bf16, as MFU is quoted (attention and logits stay in bf16)."""
     precision = job.workload.plan.precision
-    peak = job.gpu.peak_flops("bf16" if precision.startswith("fp8") else precision)  # type: ignore[arg-type]  # a word of PRECISIONS
-    shape, seq = job.workload.shape, job.workload.seq
-    return {n: (tokens_per_s_per_gpu * model_flops(shape, seq, n) / peak if peak else None) for n in CONVENTIONS}
+    return job.gpu.peak_flops("bf16" if precision.startswith("fp8") else precision)  # type: ignore[arg-type]  # a word of PRECISIONS
 
 
 def _prediction(job: Job, step: Step) -> Prediction:

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from stepscope.catalog.efficiency import Efficiency, efficiency_of
 from stepscope.catalog.gpu import Gpu
 from stepscope.catalog.stack import Stack
+from stepscope.model.flops import CONVENTIONS, model_flops
 from stepscope.model.shape import Shape
 from stepscope.simulator.kernels import ends, layer
-from stepscope.simulator.kernels.flops import CONVENTIONS, model_flops
 from stepscope.simulator.kernels.operation import Operation
 from stepscope.simulator.kernels.roofline import segment
 from stepscope.simulator.kernels.segment import Pass, Segment, UnitKind

@@ -9,11 +9,13 @@ from typing import Any
 import msgspec
 import polars as pl
 
+from stepscope.model.flops import flops_per_token
 from stepscope.model.info import Clock, Gap, Group, HostClock, RankInfo, RunInfo, host_of
 from stepscope.model.spans import Rules
 from stepscope.model.store import save_info, save_rank
 from stepscope.simulator.costs import axes
 from stepscope.simulator.job import Job
+from stepscope.simulator.predict import peak_of
 from stepscope.simulator.simulation import Step
 from stepscope.simulator.spans.tables import Tables
 
@@ -80,6 +82,7 @@ def described(job: Job) -> dict[str, Any]:
             "batches_per_step": plan.data_ranks * plan.mbs * plan.ga,
             "stack": job.stack.name,
             "precision": plan.precision,
+            "flops_per_token": msgspec.to_builtins(flops_per_token(workload.shape, workload.seq, plan.ac, peak_of(job))),
         },
         "cluster": {
             "name": cluster.name,
