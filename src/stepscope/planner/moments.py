@@ -2,6 +2,7 @@
 
 the loss                     all activations kept, the logits and their gradients
 backward of the last layer   all activations, one layer's backward, its unit, the next one gathered, the head's gradients reduced
+backward of the layer before the same with a unit less of activations, while the gradients of a whole unit are reduced
 backward of the first layer  one layer's activations, all sharded gradients, its unit, embedding and whatever shares its unit
 the optimizer step           all states, temporaries of the update
 """
@@ -17,16 +18,20 @@ from stepscope.planner.states import exact, state
 
 LOSS: Final = "the loss"
 LAST: Final = "backward of the last layer"
+BEFORE: Final = "backward of the layer before the last"
 FIRST: Final = "backward of the first layer"
 UPDATE: Final = "the optimizer step"
 RESTING: Final = "between steps"
-HEAD_NORM: Final = 2  # the last norm's input and output, beside what it keeps for its statistics
 
 
 def moments_of(s: Setting) -> dict[str, list[Term]]:
     """Terms by moment; the moment of the loss only where the head lies on this stage."""
-    found = {LAST: _terms(s, LAST), FIRST: _terms(s, FIRST), UPDATE: _terms(s, UPDATE)}
-    return ({LOSS: _terms(s, LOSS)} if s.stage.head else {}) | found
+    names = [LAST, FIRST, UPDATE]
+    if s.gathered and s.stage.layers > s.pieces.unit_layers:
+        names.insert(1, BEFORE)
+    if s.stage.head:
+        names.insert(0, LOSS)
+    return {name: _terms(s, name) for name in names}
 
 
 def resting(s: Setting) -> list[Term]:
@@ -40,8 +45,8 @@ def unit_at(s: Setting, moment: str) -> str | None:
         return "root (embedding, last norm, output)" if s.pieces.root else "output"
     if moment == FIRST and s.pieces.root:
         return "root (embedding, last norm, output)"
-    if moment in (LAST, FIRST):
-        last = s.stage.layers - 1 if moment == LAST else 0
+    if moment in (LAST, BEFORE, FIRST):
+        last = {LAST: s.stage.layers - 1, BEFORE: max(s.stage.layers - 2, 0), FIRST: 0}[moment]
         return f"layer {last} of stage {s.stage.index}" if s.plan.pp > 1 else f"layer {last}"
     return None
 
@@ -77,9 +82,9 @@ def _with_gradients(s: Setting, moment: str) -> int:
     many = s.pieces.parameters
     accumulated = s.plan.ga > 1 and not s.unreduced
     buffers = s.recipe.gradients.over == "none" and (s.recipe.bucket_bytes or s.stack.framework.kind in ("megatron", "zero1"))
-    if buffers or moment in (FIRST, UPDATE) or (accumulated and moment in (LOSS, LAST)):
+    if buffers or moment in (FIRST, UPDATE) or (accumulated and moment in (LOSS, LAST, BEFORE)):
         return many
-    return s.pieces.head if moment == LAST else 0
+    return {LAST: s.pieces.head, BEFORE: s.pieces.head + s.pieces.unit}.get(moment, 0)
 
 
 def _kept_buffers(s: Setting) -> Iterator[Term]:
@@ -124,6 +129,9 @@ def _activations(s: Setting, moment: str) -> Iterator[Term]:
     words = f"{s.tokens:,} tokens x {stage.layers} layers x {s.saved.kept:,.0f} B"
     if stage.in_flight > 1:
         words += f" x {batches} micro-batches"
+    if moment == BEFORE:
+        size -= per * s.pieces.unit_layers
+        words += " less one unit"
     if moment == FIRST:
         size += per * max(s.pieces.unit_layers, 1)
         words += " of later micro-batches, and one unit" if batches else ""
@@ -133,7 +141,7 @@ def _activations(s: Setting, moment: str) -> Iterator[Term]:
 
 def _layer_backward(s: Setting) -> Iterator[Term]:
     """What backward of one layer forms again, and the gradients in flight."""
-    many = max(s.pieces.unit_layers, 1) if s.plan.ac == "full" else 1
+    many = _formed_again(s)
     if s.saved.again:
         yield _ranged(
             s, "recomputed layer", s.tokens * s.saved.again * many, f"{s.tokens:,} tokens x {s.saved.again:,.0f} B formed again"
@@ -179,7 +187,6 @@ def _units(s: Setting, moment: str) -> Iterator[Term]:
         if s.plan.reshard > 1:
             yield from _resharded(s)
         return
-    at_last = moment == LAST
     root = p.embedding + p.head if p.root else 0
     end = root if p.root else p.embedding
     if whole:
@@ -188,21 +195,33 @@ def _units(s: Setting, moment: str) -> Iterator[Term]:
         yield exact("unsharded units", g * p.unit, f"{g} B x {p.unit:,} parameters of the unit at work")
         if root:
             yield exact("root unit", g * root, f"{g} B x {root:,} parameters, held from forward to the end of backward")
-        if at_last and s.stage.layers > p.unit_layers and s.plan.prefetch:
+        if moment in (LAST, BEFORE) and s.stage.layers > p.unit_layers and s.plan.prefetch:
             ahead = max(s.plan.prefetch, 1)
             yield exact("prefetched units", g * p.unit * ahead, f"{g} B x {p.unit:,} parameters x {ahead}")
-        elif not at_last and end and not root:
+        elif moment == FIRST and end and not root:
             yield exact("prefetched units", g * end, f"{g} B x {end:,} parameters of the embedding")
         if s.plan.reshard > 1:
             yield from _resharded(s)
-    fresh = p.unit if at_last else max(p.unit, end)
-    yield exact("unsharded gradients", g * fresh, f"{g} B x {fresh:,} parameters of the unit at work")
+    fresh = max(p.unit, end) if moment == FIRST else p.unit
+    freed = 0 if moment == FIRST else _freed(s, moment)
+    words = f"{g} B x {fresh:,} parameters of the unit at work"
+    words += ", beyond the activations that they take the place of" if freed else ""
+    yield exact("unsharded gradients", max(g * fresh - freed, 0), words)
     if s.spread.shards > 1:
-        before = (
-            max(p.head if not p.root else 0, p.unit if s.stage.layers > p.unit_layers else 0) if at_last else max(p.unit, end)
-        )
-        if before:
-            yield exact("reduce-scatter input", r * before, f"{r} B x {before:,} parameters of the unit before")
+        before = {LAST: 0 if p.root else p.head, BEFORE: p.unit}.get(moment, max(p.unit, end))
+        yield exact("reduce-scatter input", r * before, f"{r} B x {before:,} parameters of the unit before")
+
+
+def _freed(s: Setting, moment: str) -> int:
+    """Activations of one unit, which go while its gradients come."""
+    many = s.pieces.unit_layers
+    left = s.stage.layers - (many if moment == BEFORE else 0)
+    return round(s.tokens * (s.saved.kept * min(many, left) + s.saved.again * _formed_again(s)))
+
+
+def _formed_again(s: Setting) -> float:
+    """Layers whose activations backward forms at once."""
+    return max(s.pieces.unit_layers, 1) if s.plan.ac == "full" else 1
 
 
 def _resharded(s: Setting) -> Iterator[Term]:
