@@ -12,7 +12,6 @@ from stepscope.cli.output import Output, note
 from stepscope.cli.presenting import Answer, Presenting
 from stepscope.cli.progress import Bar
 from stepscope.model.errors import OutputRefused, UsageMistake
-from stepscope.model.plan import MAX_RANKS, parse_plan
 
 if TYPE_CHECKING:
     from stepscope.simulator.request import Request
@@ -39,6 +38,8 @@ class RanksType(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gen
 
     def _span(self, word: str, param: click.Parameter | None, ctx: click.Context | None) -> range:
         """The ranks of `3` or `0-7`, both ends included."""
+        from stepscope.model.plan import MAX_RANKS
+
         low, dash, high = word.partition("-")
         ends = (low, high) if dash else (low, low)
         if not all(end.isascii() and end.isdecimal() and len(end) < 10 for end in ends):
@@ -150,6 +151,8 @@ def _simulate(request: Request, presenting: Presenting, kept: _Kept, fit: bool, 
     changes = request.fitted() if fit else []
     if changes:
         request = request.with_plan(changes[-1].plan)
+    from stepscope.model.plan import parse_plan
+
     kept.check(parse_plan(request.plan).world_size)
     with Bar("simulating", quiet) as bar:
         ran, result = request.run(kept.anything, lambda a, b: bar.step(a, b, "step", "simulating"))
