@@ -95,7 +95,7 @@ def _row(row: memory_rows.Row) -> Row:
     assert row.measured is not None
     torch = [t for t in plan.terms if t.place != "outside"]
     low, high = sum(t.low for t in torch), sum(t.high for t in torch)
-    bounds = (value, value) if row.quantity == "resting" else (low, high)
+    bounds = (None, None) if row.quantity == "resting" else (low, high)
     return replace(found, predicted=value, error_pct=100 * (value / row.measured - 1), low=bounds[0], high=bounds[1])
 
 

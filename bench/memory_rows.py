@@ -26,7 +26,7 @@ EAGER_LOSS_UNTIL: Final = 2024
 @dataclass(frozen=True, slots=True)
 class Row:
     """One measured figure, or one outcome. `quantity` is reserved (most taken from the GPU by torch), resting (live between
-    steps), or outcome (`oom` says which). `setup` None: `why`. `parallel`: tensor or pipeline parallel."""
+    steps), or outcome (`oom` says which). `setup` None: `why`. `cut`: tensor or pipeline parallel."""
 
     id: str
     source: str
@@ -37,13 +37,12 @@ class Row:
     loss: str | None = None
     fitted: bool = False
     why: str = ""
+    cut: bool = False
 
     @property
     def klass(self) -> str:
-        """What is averaged together within a source."""
-        if self.setup is None:
-            return self.quantity
-        cut = self.setup.pp > 1 or self.setup.plan.tp > 1
+        """What is averaged together within a source, mapped or not."""
+        cut = self.cut
         if self.quantity == "resting":
             return f"resting, {'tp or pp' if cut else 'tp = pp = 1'}"
         return f"{self.quantity}, {'with' if cut else 'without'} tp or pp"
@@ -67,11 +66,13 @@ def _rows(raw: dict[str, Any], source: str) -> Iterator[Row]:
     except (training_rows._Unmapped, KeyError, ValueError) as reason:
         setup, why = None, str(reason)
     loss = None if setup is None else _loss(raw, setup)
+    axes = dict(raw.get("parallel") or {})
+    cut = any(int(axes.get(axis) or 1) > 1 for axis in ("tp", "pp"))
     for quantity, measured in figures:
         fitted = setup is not None and _is_fitted(str(raw["id"]), source, quantity, setup)
-        yield Row(f"{raw['id']}", source, quantity, measured, outcome, setup, loss, fitted, why)
+        yield Row(f"{raw['id']}", source, quantity, measured, outcome, setup, loss, fitted, why, cut)
     if outcome is not None:
-        yield Row(str(raw["id"]), source, "outcome", None, outcome, setup, loss, False, why)
+        yield Row(str(raw["id"]), source, "outcome", None, outcome, setup, loss, False, why, cut)
 
 
 def _figures(raw: dict[str, Any]) -> list[tuple[str, float]]:
