@@ -11,7 +11,8 @@ import pytest
 import stepscope
 
 NAMES: Final = {
-    "read", "breakdown", "compare", "hops", "simulate", "Run", "Breakdown", "Comparison", "Hops", "Simulated", "StepscopeError",
+    "read", "breakdown", "compare", "hops", "plan", "record", "simulate", "Run", "Breakdown", "Comparison", "Hops",
+    "MemoryPlan", "Simulated", "StepscopeError",
     "__version__",
 }  # fmt: skip
 HEAVY: Final = ("polars", "numpy", "torch", "rich", "click", "isal", "msgspec")

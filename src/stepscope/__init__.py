@@ -20,14 +20,17 @@ if TYPE_CHECKING:
     from stepscope.model.compare import Comparison
     from stepscope.model.errors import StepscopeError
     from stepscope.model.hops import Hops
+    from stepscope.model.memory import MemoryPlan
     from stepscope.model.run import Run
     from stepscope.model.simulated import Simulated
+    from stepscope.recorder.session import Recording
 
 __version__ = "0.1.0"
 __all__ = [
     "Breakdown",
     "Comparison",
     "Hops",
+    "MemoryPlan",
     "Run",
     "Simulated",
     "StepscopeError",
@@ -35,7 +38,9 @@ __all__ = [
     "breakdown",
     "compare",
     "hops",
+    "plan",
     "read",
+    "record",
     "simulate",
 ]
 
@@ -43,6 +48,7 @@ _TYPES = {
     "Breakdown": "stepscope.model.breakdown",
     "Comparison": "stepscope.model.compare",
     "Hops": "stepscope.model.hops",
+    "MemoryPlan": "stepscope.model.memory",
     "Run": "stepscope.model.run",
     "Simulated": "stepscope.model.simulated",
     "StepscopeError": "stepscope.model.errors",
@@ -138,6 +144,40 @@ def simulate(
 
         keep_run(Path(out), request.job(), ran, RULES, force)
     return result
+
+
+def record(out: str | PathLike[str], *, keep: str | int = "256MB", stall: float = 60.0, metrics: str = "") -> Recording:
+    """Records this rank of a torch job into the folder `out`, which all its ranks share: a context manager.
+
+    Its `steps(loader, tokens=0)` yields the batches, each the beginning of a step; without it a step begins at the batch after an
+    update. `keep` bytes are kept per rank, the newest; after `stall` seconds without progress (0: never) stacks and torch's flight
+    recorder are written; `metrics` (`:9400`) serves Prometheus text. The job never fails because of the recorder. Raises
+    StepscopeError for words that say nothing.
+    """
+    from pathlib import Path
+
+    from stepscope.recorder.session import Recording
+    from stepscope.recorder.settings import size_of
+
+    return Recording(Path(out), keep=size_of(keep) if isinstance(keep, str) else keep, stall=stall, metrics=metrics)
+
+
+def plan(
+    model: str,
+    *,
+    system: str,
+    plan: str,
+    stack: str | None = None,
+    recipe: str | None = None,
+    loss: str | None = None,
+    expandable: bool = False,
+) -> MemoryPlan:
+    """Memory of the fullest rank at its fullest moment, by term: names of the catalog or paths of TOML files, words as for the
+    command. Bytes; they follow from formulas, within the range of each term. Raises StepscopeError."""
+    from stepscope.planner.request import Request
+
+    request = Request(model, system, plan, stack, recipe, loss, expandable)
+    return request.planner()(request.workload())
 
 
 def __getattr__(name: str) -> Any:

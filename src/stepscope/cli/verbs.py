@@ -23,6 +23,7 @@ VERBS: Final = {
     "simulate": "simulate",
     "plan": "plan",
     "mesh": "mesh",
+    "record": "record",
     "export": "export",
     "demo": "demo",
     "completion": "completion",

@@ -15,12 +15,14 @@ from typing import Final
 from stepscope.model.errors import BadInput
 from stepscope.model.info import Gap
 from stepscope.model.run import Run, load
+from stepscope.model.segment import is_live
 from stepscope.model.spans import Marks, Rules
 from stepscope.model.store import Staging
 from stepscope.sources.file_name import shown
 from stepscope.sources.kineto.importer import import_traces
 from stepscope.sources.kineto.pool import Progress
 from stepscope.sources.kineto.stream import TraceStream
+from stepscope.sources.live.run import finish, open_live
 from stepscope.sources.placement import Placement
 
 _TRACE_NAME: Final = re.compile(r"\.json(?:\.gz)?$|\.pt\.trace(?:\.gz)?$", re.IGNORECASE)
@@ -43,6 +45,8 @@ def open_run(
     for path in paths:
         if (path / "run.json").is_file():
             raise BadInput(f"{path}: is one of {len(paths)} inputs and a run already; give one run at a time")
+    if len(paths) == 1 and is_live(paths[0]):
+        return open_live(paths[0], rules=rules, marks=marks, hosts=hosts)
     files, skipped = trace_files(paths)
     owner = tempfile.TemporaryDirectory(prefix="stepscope-", ignore_cleanup_errors=True)
     try:
@@ -74,6 +78,11 @@ def import_run(
     for path in paths:
         if (path / "run.json").is_file():
             raise BadInput(f"{path}: is a run already; give the traces it came from, and the run to make as -o")
+    if len(paths) == 1 and is_live(paths[0]):
+        with stage:
+            finish(paths[0], stage.folder, rules=rules, marks=marks, hosts=hosts)
+            stage.commit()
+        return load(out)
     files, skipped = trace_files(paths)
     with stage:
         import_traces(
