@@ -11,18 +11,18 @@ from stepscope.model.snapshot import MeasuredMemory
 METRICS = ("memory_allocated", "memory_reserved", "memory_used")
 
 
-def measured_memory(run: Run) -> MeasuredMemory:
-    """The highest of each. BadInput where the run has none of them."""
+def measured_memory(run: Run, name: str) -> MeasuredMemory:
+    """The highest of each; `name` is what the user calls the run. BadInput where the run has none of them."""
     signals = run.signals().filter(pl.col("metric").is_in(METRICS))
     frames = [signals, *(run.tables(rank, ()).signals.filter(pl.col("metric").is_in(METRICS)) for rank in run.ranks)]
     highest = {metric: max((_most(frame, metric) for frame in frames), default=0.0) for metric in METRICS}
     if not any(highest.values()):
         raise BadInput(
-            f"{run.path}: says nothing of memory; record with profile_memory=True, or give a memory snapshot or nvidia-smi's CSV"
+            f"{name}: says nothing of memory; record with profile_memory=True, or give a memory snapshot or nvidia-smi's CSV"
         )
     allocated, reserved, used = (round(highest[m]) or None for m in METRICS)
     return MeasuredMemory(
-        source=run.path.name, allocated_bytes=allocated, reserved_bytes=reserved, total_bytes=used,
+        source=name, allocated_bytes=allocated, reserved_bytes=reserved, total_bytes=used,
         notes=("the fullest of all ranks, over the recorded window",),
     )  # fmt: skip
 

@@ -132,4 +132,4 @@ def _measured(word: str, quiet: bool) -> MeasuredMemory:
     from stepscope.analysis.memory import measured_memory
 
     with Reading(quiet=quiet).open([word]) as run:
-        return measured_memory(run)
+        return measured_memory(run, word)
