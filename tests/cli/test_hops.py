@@ -69,3 +69,9 @@ def test_an_unknown_shape_and_a_name_that_acts(call: Call, run: Path) -> None:
 
 def test_mermaid_is_for_hops_alone(call: Call, run: Path) -> None:
     assert call("breakdown", run, "--format", "mermaid").code == 2
+
+
+def test_a_unit_without_end_is_not_repeated_in_full(call: Call, run: Path) -> None:
+    ending = call("hops", run, "--unit", "a" * 9999)
+    assert ending.code == 2
+    assert len(ending.err) < 400

@@ -45,7 +45,7 @@ def chosen_unit(units: Sequence[str], communicating: Sequence[str], unit: str | 
     if unit is not None:
         if unit not in units:
             has = _names(units) if units else "none: leave --unit away for the whole step"
-            raise UsageMistake(f"no unit {unit} in step {step.step} of rank {rank}; it has {has}")
+            raise UsageMistake(f"no unit {unit[:80]} in step {step.step} of rank {rank}; it has {has}")
         return unit
     candidates = communicating or units
     inner = [u for u in candidates if u != ROOT] or candidates

@@ -60,6 +60,7 @@ def _of_the_machine(error: OSError) -> str:
     mends = {
         errno.ENOSPC: "make room or choose another place",
         errno.EACCES: "check the permissions",
+        errno.EROFS: "choose another place",
         errno.EMFILE: "raise ulimit -n",
     }
     mend = mends.get(error.errno or 0)

@@ -9,9 +9,11 @@ A run may come from a stranger: no link is followed out of it, sizes are bounded
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import shutil
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -32,6 +34,8 @@ MAX_ROWS: Final = 1 << 28  # 268 million spans: above any one rank's trace, belo
 # Tables of real ranks take 1 byte (attribution) to 10 bytes (spans) a row; a file that claims far more rows is a bomb.
 FREE_ROWS: Final = 1 << 21
 MOST_ROWS_A_BYTE: Final = 64
+REMOVALS: Final = 40
+REMOVAL_PAUSE_S: Final = 0.05  # two seconds in all: a rank's table takes a fraction of one to write
 COMPRESSION_LEVEL: Final = 1  # zstd; higher levels cost more CPU than the smaller file saves
 
 GROUPS: Final[Schema] = {"group": pl.String, "ranks": pl.List(pl.Int64), "axis": pl.String}
@@ -142,6 +146,7 @@ class Staging:
 
     def __enter__(self) -> Staging:
         shutil.rmtree(self.folder, ignore_errors=True)
+        atexit.register(self._remove)  # one Ctrl-C inside polars is raised twice, the second time where __exit__ begins
         self.folder.mkdir(parents=True)
         return self
 
@@ -156,7 +161,16 @@ class Staging:
         shutil.rmtree(old, ignore_errors=True)
 
     def __exit__(self, *_: object) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self._remove()
+        atexit.unregister(self._remove)
+
+    def _remove(self) -> None:
+        """Removes what was not committed; again while a thread of polars, whose call Ctrl-C has ended, still writes a table."""
+        for _ in range(REMOVALS):
+            shutil.rmtree(self.folder, ignore_errors=True)
+            if not self.folder.exists():
+                return
+            time.sleep(REMOVAL_PAUSE_S)
 
 
 def _is_empty(path: Path) -> bool:
