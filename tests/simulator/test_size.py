@@ -82,3 +82,13 @@ def test_steps_longer_than_a_life_are_refused() -> None:
     request = Request("gpt-125m", "hgx-h100", "fsdp=8,mbs=4194304,ga=64", loader="workers=0,cpu_us=3600000000", steps=1)
     with pytest.raises(UsageMistake, match="more than 73 years"):
         request.run()
+
+
+@pytest.mark.parametrize("share", ["0.05", "0.95"])
+def test_a_copy_that_holds_the_host_never_frees_it_sooner(share: str) -> None:
+    """A tiny copy ends before the host has issued it: the host is not ahead of itself for that."""
+    request = Request("gpt-125m", "hgx-h100", "zero1=16,seq=512", noise=False, loader="workers=0",
+                      faults=(f"app.unpinned_transfer@job,rate_fraction={share}",))  # fmt: skip
+    slowdown = request.run(keep=False)[1].slowdown
+    assert slowdown is not None
+    assert slowdown >= 1

@@ -191,7 +191,8 @@ def run_step(work: Work, state: State, jitter: Draws | None = None) -> StepTimes
             i[:] = s
             s[:] = b
             freed = i + pace * code.host_ns
-            host = freed if not code.holds_host else e if code.only is None else np.where(code.only, e, freed)
+            held = maximum(e, freed)  # a tiny copy ends before the host has issued it
+            host = freed if not code.holds_host else held if code.only is None else np.where(code.only, held, freed)
             continue
         else:  # a checkpoint: every rank is held until all have handed theirs over; what is left is uploaded beside the steps
             maximum(s, state.uploaded, out=spare)
