@@ -132,11 +132,14 @@ def simulate(
 
     Times are ns, sizes bytes; the figures follow from a model and say nothing about a real cluster. Raises StepscopeError.
     """
+    from dataclasses import replace
     from pathlib import Path
 
+    from stepscope.planner.predict import Planner
     from stepscope.simulator.request import Request
 
     request = Request(model, system, plan, stack, tuple(faults), steps, seed, noise, loader, checkpoint, anchor)
+    request = replace(request, memory=Planner(request.the_system(), request.the_stack()))
     ran, result = request.run(keep=out is not None)
     if out is not None:
         from stepscope.analysis.attribution import RULES

@@ -168,7 +168,6 @@ def test_full_checkpointing_costs_about_a_forward() -> None:
     plain, full = (predict(job(f"fsdp=16,seq=8192,ac={ac}")) for ac in ("none", "full"))
     more = full.parts_ns["backward"] - plain.parts_ns["backward"]
     assert 0.6 * plain.parts_ns["forward"] < more < plain.parts_ns["forward"]  # the last product of a layer is not repeated
-    assert full.memory_bytes < plain.memory_bytes
 
 
 def test_parse_plan_is_what_jobs_are_made_of() -> None:

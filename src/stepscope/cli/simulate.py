@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -105,7 +106,10 @@ def command(
     from stepscope.simulator.request import Request
 
     presenting = Presenting(format_, Output(None), color)
+    from stepscope.planner.predict import Planner
+
     request = Request(model=model, **asked)
+    request = replace(request, memory=Planner(request.the_system(), request.the_stack()))
     if sweeps is not None:
         if output or emit or fit:
             raise UsageMistake("--sweep prints a table and keeps nothing: leave -o, --emit and --fit away")

@@ -15,7 +15,8 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True):
     """One step of a workload on a cluster. `parts_ns` has every word of PARTS and sums to `step_ns`.
 
     `exposed_ns` is communication that no compute hides. `mfu` is by convention (palm, torchtitan, megatron, llm-foundry), None
-    where the GPU has no peak for the precision. `memory_bytes` of the worst rank against `capacity_bytes`.
+    where the GPU has no peak for the precision. `memory_bytes` of the worst rank against `capacity_bytes`, None where nobody was
+    asked for it.
     """
 
     step_ns: int
@@ -24,13 +25,13 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True):
     tokens: int
     tokens_per_s_per_gpu: float
     mfu: dict[str, float | None]
-    memory_bytes: int
+    memory_bytes: int | None
     capacity_bytes: int
 
     @property
-    def fits(self) -> bool:
-        """Whether the memory suffices, as far as a simple sum can say."""
-        return self.memory_bytes <= self.capacity_bytes
+    def fits(self) -> bool | None:
+        """Whether the memory suffices, None where it is not known."""
+        return None if self.memory_bytes is None else self.memory_bytes <= self.capacity_bytes
 
 
 class PredictStep(Protocol):

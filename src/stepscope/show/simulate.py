@@ -61,7 +61,7 @@ def sweep(points: Sequence[Point]) -> Iterator[Block]:
     columns = tuple(Column(name, right=i > 0) for i, name in enumerate(names))
     base = next((p.prediction for p in points if p.prediction is not None), None)
     refused = [f"{p.plan}: {p.refused}" for p in points if p.refused]
-    large = [p.plan for p in points if p.prediction is not None and not p.prediction.fits]
+    large = [p.plan for p in points if p.prediction is not None and p.prediction.fits is False]
     notes = (*refused, *([f"does not fit: {', '.join(large)}"] if large else []))
     what = "What the weakness costs" if weak else "How the cost grows"
     yield Table(f"{what} with {key} ({rest})", columns, tuple(_point(p, base) for p in points), notes)
@@ -88,8 +88,8 @@ def _point(point: Point, base: Prediction | None) -> tuple[Cell, ...]:
 
 def _figures(found: Prediction) -> tuple[str, str, str, str, str]:
     return (
-        f"{found.memory_bytes / GIB:.1f}",
-        "yes" if found.fits else "no",
+        "-" if found.memory_bytes is None else f"{found.memory_bytes / GIB:.1f}",
+        {True: "yes", False: "no", None: "-"}[found.fits],
         f"{found.step_ns / NS_PER_MS:.1f}",
         f"{found.exposed_ns / NS_PER_MS:.1f}",
         f"{found.tokens_per_s_per_gpu:,.0f}",
@@ -115,13 +115,13 @@ def _headline(result: Simulated) -> str:
 
 
 def _memory(found: Prediction) -> Iterator[Block]:
+    if found.memory_bytes is None:
+        return
     words = f"about {found.memory_bytes / GIB:.1f} of {found.capacity_bytes / GIB:.1f} GiB a GPU"
     if found.fits:
-        yield Paragraph(f"Memory: {words}, a simple sum.", tight=True)
+        yield Paragraph(f"Memory: {words} (stepscope plan has the terms).", tight=True)
     else:
-        yield Paragraph(
-            f"Out of memory: {words} by a simple sum. A real job would not start; --fit looks for a plan that does.", "bad"
-        )
+        yield Paragraph(f"Out of memory: {words}. A real job would not start; --fit looks for a plan that does.", "bad")
 
 
 def _parts(result: Simulated) -> Table:

@@ -82,4 +82,4 @@ class Conditions:
     offloaded: PerRank = 0.0
     blends: tuple[Blend, ...] = ()
     delays: tuple[Delay, ...] = field(default=())
-    sensed: Sensors = Sensors()
+    sensed: Sensors = field(default_factory=Sensors)

@@ -24,14 +24,14 @@ def walk(job: Job, system: System) -> list[Change]:
     for plan, why in _plans(job.workload.plan):
         workload = msgspec.structs.replace(job.workload, plan=plan)
         try:
-            tried = job_on(system, workload, job.stack)
+            tried = job_on(system, workload, job.stack, job.memory)
         except UsageMistake:
             break
         result = predict(replace(tried, nccl=job.nccl))
         found.append(Change(plan.text(), plan.world_size, why, result))
         if result.fits:
             return found
-    need = found[-1].prediction.memory_bytes / 2**30
+    need = (found[-1].prediction.memory_bytes or 0) / 2**30
     raise UsageMistake(
         f"{job.workload.model}: does not fit on {system.name} even with {found[-1].plan} ({need:.0f} GiB a rank); "
         "shorten seq, checkpoint activations (ac=full), or add tp"

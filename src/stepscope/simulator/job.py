@@ -12,6 +12,7 @@ from stepscope.catalog.system import System
 from stepscope.model.cluster import Cluster
 from stepscope.model.errors import UsageMistake
 from stepscope.model.mesh import Mesh, mesh_of
+from stepscope.model.prediction import PredictMemory
 from stepscope.model.workload import Workload
 from stepscope.simulator.conditions import Conditions
 from stepscope.simulator.nccl.settings import NcclSettings
@@ -23,7 +24,7 @@ MOST_UNITS: Final = 1 << 14  # a step of so many takes seconds, and no real mode
 @dataclass(frozen=True)
 class Job:
     """One job. `conditions` is how its ranks depart from healthy ones, `nccl` what its environment forces, `layout` a mesh whose
-    ranks lie otherwise than the plan's."""
+    ranks lie otherwise than the plan's. `memory` says what a rank of it needs (None: nobody asks)."""
 
     workload: Workload
     cluster: Cluster
@@ -33,6 +34,7 @@ class Job:
     transport: Transport
     nccl: NcclSettings = field(default_factory=NcclSettings)
     conditions: Conditions = field(default_factory=Conditions)
+    memory: PredictMemory | None = None
     layout: Mesh | None = None
 
     @property
@@ -46,12 +48,12 @@ class Job:
         return mesh_of(self.workload.plan) if self.layout is None else self.layout
 
 
-def job_on(system: System, workload: Workload, stack: Stack) -> Job:
+def job_on(system: System, workload: Workload, stack: Stack, memory: PredictMemory | None = None) -> Job:
     """A healthy job on as many nodes of a system as its ranks fill. UsageMistake for a plan that model or system cannot have."""
     check(workload)
     nodes = system.nodes_for(workload.plan.world_size)
     gpu = system.the_gpu
-    return Job(workload, system.cluster(nodes), gpu, stack, efficiency_of(gpu), Transport.of(system))
+    return Job(workload, system.cluster(nodes), gpu, stack, efficiency_of(gpu), Transport.of(system), memory=memory)
 
 
 def check(workload: Workload) -> None:

@@ -8,12 +8,11 @@ from stepscope.catalog.stack import Stack, load_stack
 from stepscope.catalog.system import System
 from stepscope.model.cluster import Cluster
 from stepscope.model.flops import CONVENTIONS, flops_per_token
-from stepscope.model.prediction import Prediction
+from stepscope.model.prediction import Prediction, PredictMemory
 from stepscope.model.words import PARTS
 from stepscope.model.workload import Workload
 from stepscope.simulator.account import exposed_ns, parts_ns
 from stepscope.simulator.job import Job, check, job_on
-from stepscope.simulator.memory import memory_of
 from stepscope.simulator.simulation import Simulation, Step, step_ns
 
 LONGEST = 3  # micro-batches that are simulated; further ones repeat the last
@@ -30,22 +29,22 @@ def predict(job: Job) -> Prediction:
     return summary(job, total)
 
 
-def predictor(system: System, stack: Stack | None = None) -> Predictor:
+def predictor(system: System, stack: Stack | None = None, memory: PredictMemory | None = None) -> Predictor:
     """Something that predicts steps on clusters of that system: what planner, diagnosis and lab are handed."""
-    return Predictor(system, load_stack() if stack is None else stack)
+    return Predictor(system, load_stack() if stack is None else stack, memory)
 
 
 class Predictor:
     """Implements `model.prediction.PredictStep` for one system and one software stack."""
 
-    def __init__(self, system: System, stack: Stack) -> None:
-        self.system, self.stack = system, stack
+    def __init__(self, system: System, stack: Stack, memory: PredictMemory | None = None) -> None:
+        self.system, self.stack, self.memory = system, stack, memory
 
     def __call__(self, workload: Workload, cluster: Cluster | None = None) -> Prediction:
         """The step of a workload on a cluster of the system (by default as many nodes as it needs). UsageMistake for a plan
         that cannot be."""
         check(workload)
-        job = job_on(self.system, workload, self.stack)
+        job = job_on(self.system, workload, self.stack, self.memory)
         return predict(job if cluster is None else _on(job, cluster))
 
 
@@ -54,7 +53,7 @@ def summary(job: Job, parts: dict[str, int], duration_ns: int | None = None) -> 
     took = sum(parts.values()) if duration_ns is None else duration_ns
     tokens, ranks = job.workload.tokens, job.ranks
     rate = tokens / took * 1e9 / ranks if took else 0.0
-    memory = memory_of(job)
+    memory = None if job.memory is None else job.memory(job.workload, job.cluster).total_bytes
     return Prediction(
         step_ns=took,
         parts_ns=parts,

@@ -11,6 +11,7 @@ from stepscope.catalog.stack import DEFAULT_STACK, Stack, load_stack
 from stepscope.catalog.system import System, load_system
 from stepscope.model.errors import UsageMistake
 from stepscope.model.plan import Plan, parse_plan
+from stepscope.model.prediction import PredictMemory
 from stepscope.model.simulated import Change, Point, Simulated
 from stepscope.model.workload import Checkpoint, Loader, Workload, parse_checkpoint, parse_loader
 from stepscope.simulator import sweep as sweeps
@@ -25,7 +26,7 @@ from stepscope.simulator.simulate import DEFAULT_STEPS, Progress, Ran, Simulator
 
 @dataclass(frozen=True)
 class Request:
-    """One `simulate`. `anchor` is a measured healthy step in seconds."""
+    """One `simulate`. `anchor` is a measured healthy step in seconds, `memory` who says what a rank needs (None: nobody)."""
 
     model: str
     system: str
@@ -38,6 +39,7 @@ class Request:
     loader: str | None = None
     checkpoint: str | None = None
     anchor: float | None = None
+    memory: PredictMemory | None = None
 
     def the_system(self) -> System:
         """The cluster's description."""
@@ -58,7 +60,7 @@ class Request:
 
     def job(self) -> Job:
         """The healthy job, its stack stretched to the anchor where there is one."""
-        job = job_on(self.the_system(), self.workload(), self._stack())
+        job = job_on(self.the_system(), self.workload(), self.the_stack(), self.memory)
         return job if self.anchor is None else replace(job, stack=anchored(job, self.anchor * 1e9))
 
     def the_faults(self) -> tuple[Fault, ...]:
@@ -94,8 +96,8 @@ class Request:
             yield from map(self._weak_point, tried)
             return
         workload = replace(self, plan=tried[0][0]).workload()
-        stack = replace(self, plan=tried[0][0]).job().stack if self.anchor is not None else self._stack()
-        yield from sweeps.sweep(workload, tried, predictor(self.the_system(), stack))
+        stack = replace(self, plan=tried[0][0]).job().stack if self.anchor is not None else self.the_stack()
+        yield from sweeps.sweep(workload, tried, predictor(self.the_system(), stack, self.memory))
 
     def _weak_point(self, tried: tuple[str, Plan]) -> Point:
         text, plan = tried
@@ -105,7 +107,8 @@ class Request:
             return Point(text, plan.world_size, None, str(error))
         return Point(text, plan.world_size, result.mean, healthy=result.healthy)
 
-    def _stack(self) -> Stack:
+    def the_stack(self) -> Stack:
+        """The software."""
         return load_stack(_path_or_name(DEFAULT_STACK if self.stack is None else self.stack))
 
 

@@ -15,7 +15,6 @@ from stepscope.catalog.telemetry import board_of, telemetry
 from stepscope.simulator.engine import StepTimes
 from stepscope.simulator.faults.hang import Hang
 from stepscope.simulator.job import Job
-from stepscope.simulator.memory import memory_of
 from stepscope.simulator.signals.series import Array, Clockwork, Series, wobble
 from stepscope.simulator.signals.traffic import Traffic, of_rank
 from stepscope.simulator.simulation import Step
@@ -61,7 +60,6 @@ def _load(step: Step, scopes: tuple[str, ...], k: int, hang: Hang | None) -> dic
     core = np.where(held, heat.slowdown_c, warm) + _wobble("gpu_temperature", scopes, k, heat.reading_c / 2)
     reasons = np.where(capped, SOFTWARE_CAP, np.where(held, SOFTWARE_HEAT | HARDWARE_HEAT, np.where(running < 0.01, IDLE, 0)))
     clock = np.floor(gpu.clock.boost_mhz * fraction / CLOCK_STEP_MHZ + 0.5) * CLOCK_STEP_MHZ * 1e6
-    used = min(memory_of(job), gpu.memory_bytes)
     seconds = np.maximum(step.times.host_end - step.times.host_start, 1.0) / 1e9
     peak = gpu.peak_flops("fp16" if job.workload.plan.precision == "fp16" else "bf16") or gpu.peak_flops("fp16")
     found = {
@@ -74,12 +72,14 @@ def _load(step: Step, scopes: tuple[str, ...], k: int, hang: Hang | None) -> dic
         "clock_reasons": reasons.astype(float),
         "gpu_utilization": np.minimum(np.rint(running * 100) / 100, 1.0),
         "sm_active": np.round(computing, 4),
-        "memory_used": np.full(ranks, float(used)),
-        "memory_free": np.full(ranks, float(gpu.memory_bytes - used)),
         "pcie_width": _lanes(job, ranks),
         "pcie_generation": np.full(ranks, float(gpu.pcie.generation)),
         "xid": np.zeros(ranks),
     }
+    if job.memory is not None:
+        used = min(job.memory(job.workload, job.cluster).total_bytes, gpu.memory_bytes)
+        found["memory_used"] = np.full(ranks, float(used))
+        found["memory_free"] = np.full(ranks, float(gpu.memory_bytes - used))
     if gpu.scale_up is not None and job.cluster.node.scale_up.kind != "none":
         found["nvlinks_up"] = np.array([float(links_up(job, *job.cluster.at(rank))) for rank in range(ranks)])
     if peak:
