@@ -287,3 +287,12 @@ def test_jobs_of_two_sizes_are_compared_per_token_and_scale_weakly(call: Call, t
     out = call("compare", tmp_path / "8.run", tmp_path / "16.run").out
     assert "Per token (" in out
     assert "weak scaling from 8 to 16 ranks" in out
+
+
+def test_a_value_that_is_no_plan_is_a_refused_point_and_none_at_all_is_a_mistake(call: Call) -> None:
+    points = call("simulate", *SMALL, "fsdp=8,seq=512", "--sweep", "reshard=true,3", "--format", "json").json["points"]
+    assert [p["refused"] is None for p in points] == [True, False]
+    assert "reshard=3 does not divide" in points[1]["refused"]
+    ending = call("simulate", *SMALL, "fsdp=8,seq=512", "--sweep", "colour=red,blue")
+    assert ending.code == 2
+    assert "no such key 'colour'" in ending.err

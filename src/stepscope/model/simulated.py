@@ -63,7 +63,7 @@ class Point:
     """One value of a sweep; `refused` is why there is no prediction, `healthy` the same job without the sweep's faults."""
 
     plan: str
-    ranks: int
+    ranks: int | None
     prediction: Prediction | None
     refused: str | None = None
     healthy: Prediction | None = None

@@ -10,7 +10,7 @@ from stepscope.catalog.model import load_model
 from stepscope.catalog.stack import DEFAULT_STACK, Stack, load_stack
 from stepscope.catalog.system import System, load_system
 from stepscope.model.errors import UsageMistake
-from stepscope.model.plan import Plan, parse_plan
+from stepscope.model.plan import parse_plan
 from stepscope.model.prediction import PredictMemory
 from stepscope.model.simulated import Change, Point, Simulated
 from stepscope.model.workload import Checkpoint, Loader, Workload, parse_checkpoint, parse_loader
@@ -85,27 +85,26 @@ class Request:
         """The same with another plan."""
         return replace(self, plan=plan)
 
-    def sweep_plans(self, text: str) -> list[tuple[str, Plan]]:
+    def sweep_plans(self, text: str) -> list[str]:
         """The plans of a sweep, `fsdp=8,16,32`."""
         key, values = sweeps.parse_sweep(text)
         return sweeps.plans(self.plan, key, values)
 
-    def sweep(self, tried: Sequence[tuple[str, Plan]]) -> Iterator[Point]:
+    def sweep(self, tried: Sequence[str]) -> Iterator[Point]:
         """A point per plan, without noise; with faults, beside the healthy job."""
         if self.faults:
             yield from map(self._weak_point, tried)
             return
-        workload = replace(self, plan=tried[0][0]).workload()
-        stack = replace(self, plan=tried[0][0]).job().stack if self.anchor is not None else self.the_stack()
-        yield from sweeps.sweep(workload, tried, predictor(self.the_system(), stack, self.memory))
+        first = next(replace(self, plan=text) for text in tried if sweeps.parses(text))
+        stack = first.job().stack if self.anchor is not None else self.the_stack()
+        yield from sweeps.sweep(first.workload(), tried, predictor(self.the_system(), stack, self.memory))
 
-    def _weak_point(self, tried: tuple[str, Plan]) -> Point:
-        text, plan = tried
+    def _weak_point(self, text: str) -> Point:
         try:
             _, result = replace(self, plan=text, noise=False).run(keep=False)
         except UsageMistake as error:
-            return Point(text, plan.world_size, None, str(error))
-        return Point(text, plan.world_size, result.mean, healthy=result.healthy)
+            return sweeps.refused(text, error)
+        return Point(text, result.ranks, result.mean, healthy=result.healthy)
 
     def the_stack(self) -> Stack:
         """The software."""
