@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import msgspec
 import numpy as np
 import pytest
 
 from stepscope.model.workload import Checkpoint, Loader
 from stepscope.simulator.loader import Queue, mount_at, read_ns
 from stepscope.simulator.predict import predict
-from stepscope.simulator.saving import save_ns
+from stepscope.simulator.saving import save_ns, upload_share
 from stepscope.simulator.simulation import step_ns
 from tests.simulator.jobs import job, steps
 
@@ -73,3 +76,17 @@ def test_saves_faster_than_their_upload_wait_for_it() -> None:
     took = [float(step_ns(s)[0]) for s in steps(one, 4)]
     assert took[-1] >= min(hidden + held, took[0]) - 1
     assert took[-1] >= predict(job()).step_ns
+
+
+def test_an_upload_over_the_jobs_own_nics_slows_its_collectives_while_it_lasts() -> None:
+    """A fair share: the upload of 20 GB/s takes 20 of 392 GB/s of a node's NICs, on a network of its own it takes none."""
+    plain = job("fsdp=16,seq=2048,prefetch=off", checkpoint=Checkpoint(every=100, mode="async"))
+    saving = job("fsdp=16,seq=2048,prefetch=off", checkpoint=Checkpoint(every=2, mode="async"))
+    mounts = tuple(msgspec.structs.replace(m, over="rails") for m in saving.cluster.mounts)
+    shared = replace(saving, cluster=msgspec.structs.replace(saving.cluster, mounts=mounts))
+    share = upload_share(shared.workload, shared.cluster)
+    assert share == pytest.approx(20e9 / (8 * 49e9))
+    assert upload_share(saving.workload, saving.cluster) == upload_share(plain.workload, plain.cluster) == 0
+    beside, own = (float(step_ns(steps(one, 3)[2])[0]) for one in (shared, saving))  # the step after the save
+    moved = 0.25e9  # at most so much of the step is communication
+    assert 0 < beside - own < moved * share / (1 - share)

@@ -67,7 +67,8 @@ def said(path: str | Path) -> str:
 def unknown(wanted: str, noun: str, known: Sequence[str]) -> str:
     """`llama3-9b: no such model; did you mean llama3-8b? known: …`."""
     near = get_close_matches(wanted[:80].lower(), known, n=1, cutoff=0.5)
-    return f"{wanted.strip()[:80] or repr(wanted[:80])}: no such {noun}; {f'did you mean {near[0]}? ' if near else ''}known: {', '.join(known)}"
+    asked = f"did you mean {near[0]}? " if near else ""
+    return f"{wanted.strip()[:80] or repr(wanted[:80])}: no such {noun}; {asked}known: {', '.join(known)}"
 
 
 def decode(text: str, kind: type[T], where: str) -> T:

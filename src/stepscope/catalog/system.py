@@ -94,7 +94,8 @@ class SystemLatency(Sourced, frozen=True, kw_only=True):
 
 
 class Storage(Sourced, frozen=True, kw_only=True):
-    """A file system: rates of one node, and of all nodes together where they share it."""
+    """A file system: rates of one node, and of all nodes together where they share it; `over` the job's NICs or a network of its
+    own."""
 
     path: Annotated[str, Meta(min_length=1, max_length=120, pattern=r"^/[A-Za-z0-9._/-]*$")]
     kind: Literal["nvme", "lustre", "nfs", "object"]
@@ -103,6 +104,7 @@ class Storage(Sourced, frozen=True, kw_only=True):
     latency_ns: Nanoseconds
     total_read_gbps: Rate | None = None
     total_write_gbps: Rate | None = None
+    over: Literal["own", "rails"] = "own"
 
 
 class System(Sourced, frozen=True, kw_only=True):
@@ -184,6 +186,7 @@ class System(Sourced, frozen=True, kw_only=True):
                 latency_ns=s.latency_ns,
                 total_read_bytes_per_s=None if s.total_read_gbps is None else s.total_read_gbps * 1e9,
                 total_write_bytes_per_s=None if s.total_write_gbps is None else s.total_write_gbps * 1e9,
+                over=s.over,
             )
             for s in self.storage
         )

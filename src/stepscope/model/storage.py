@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 
 class Mount(msgspec.Struct, frozen=True, kw_only=True):
     """A file system: what one node can read and write, what all nodes together can (None: local to each node), and its latency.
 
-    `latency_ns` is one small read that no cache holds.
+    `latency_ns` is one small read that no cache holds. `over` is what its bytes leave the node by: a network of its own, or the
+    NICs that the job's collectives use (`rails`).
     """
 
     path: str
@@ -18,6 +21,7 @@ class Mount(msgspec.Struct, frozen=True, kw_only=True):
     latency_ns: int
     total_read_bytes_per_s: float | None = None
     total_write_bytes_per_s: float | None = None
+    over: Literal["own", "rails"] = "own"
 
     @property
     def shared(self) -> bool:

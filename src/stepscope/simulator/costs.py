@@ -23,7 +23,7 @@ from stepscope.simulator.program import Op, Program
 from stepscope.simulator.programs.ddp import ddp
 from stepscope.simulator.programs.fsdp import Sizes, fsdp
 from stepscope.simulator.programs.units import Units, units_of
-from stepscope.simulator.saving import save_ns
+from stepscope.simulator.saving import save_ns, upload_share
 from stepscope.simulator.stalls import stalled
 from stepscope.simulator.work import Batches, Costs, Duration, Work, fill
 
@@ -110,6 +110,10 @@ def _costs(job: Job, program: Program, units: Units, kernels: Kernels, collectiv
     delay_costs(costs, job.conditions.delays)
     _around(job, costs)
     _shares(program, costs, collectives, job)
+    share = upload_share(job.workload, job.cluster)
+    for name, (size, stride) in axes(job.mesh, plan).items():
+        if share and (size - 1) * stride >= job.cluster.gpus_per_node:  # its groups leave their nodes
+            costs.background[name] = share
     return costs
 
 

@@ -157,6 +157,15 @@ def run_step(work: Work, state: State, jitter: Draws | None = None) -> StepTimes
                 assert theirs is not None
                 theirs.last(spare, other)
                 end[w] += other
+            if code.background:  # an upload on the same NICs takes its share until it is through
+                subtract(state.uploaded, b, out=spare)
+                subtract(e, b, out=other)
+                multiply(other, 1 / (1 - code.background), out=other)
+                minimum(spare, other, out=spare)
+                maximum(spare, 0, out=spare)
+                multiply(spare, code.background, out=spare)
+                joining.last(spare, other)
+                add(e, other, out=e)
             comms[code.comm] = e
             streams[code.stream] = e
             continue

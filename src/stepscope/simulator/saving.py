@@ -24,3 +24,17 @@ def save_ns(workload: Workload, cluster: Cluster, parameters: int) -> tuple[floa
     copy = nbytes / cluster.node.pcie_bytes_per_s * 1e9
     write = nbytes / rate * 1e9 + mount.latency_ns
     return (copy, write) if checkpoint.mode == "async" else (copy + write, 0.0)
+
+
+def upload_share(workload: Workload, cluster: Cluster) -> float:
+    """Share of a node's NICs that the upload of an asynchronous checkpoint takes, half at most: links are shared fairly.
+
+    0 where nothing is uploaded beside the steps, or over a network of its own.
+    """
+    checkpoint = workload.checkpoint
+    if not checkpoint.every or checkpoint.mode != "async" or not cluster.node.nics:
+        return 0.0
+    mount = mount_at(cluster, checkpoint.path)
+    if mount.over != "rails":
+        return 0.0
+    return min(mount.write_bytes_per_s / (cluster.node.nic_bytes_per_s * len(cluster.node.nics)), 0.5)

@@ -28,6 +28,7 @@ class Batches(Protocol):
 class Code:
     """One operation as the engine reads it. `kind` is by KINDS; `first` picks one rank's jitter for its whole group.
 
+    `background` is the share of its links that a checkpoint's upload takes while it is under way, half at most.
     `only` are the ranks [ranks] on which a wait for the device, or a copy that holds the host, does so; None: all.
     """
 
@@ -49,6 +50,7 @@ class Code:
     flush: bool = True
     holds_host: bool = False
     hidden_ns: Duration = 0.0
+    background: float = 0.0
     only: NDArray[np.bool_] | None = None
 
 
@@ -66,6 +68,7 @@ class Costs:
     shares: dict[tuple[str, str], float] = field(default_factory=dict)
     holds_host: frozenset[str] = frozenset()
     only: dict[str, NDArray[np.bool_]] = field(default_factory=dict)
+    background: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -115,5 +118,6 @@ def _code(
         flush=bool(op.after),
         holds_host=op.work in costs.holds_host,
         hidden_ns=costs.hidden_ns.get(op.work, 0.0),
+        background=costs.background.get(comm.axis, 0.0) if comm else 0.0,
         only=costs.only.get(op.work),
     )
