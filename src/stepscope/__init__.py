@@ -152,10 +152,10 @@ def simulate(
 def record(out: str | PathLike[str], *, keep: str | int = "256MB", stall: float = 60.0, metrics: str = "") -> Recording:
     """Records this rank of a torch job into the folder `out`, which all its ranks share: a context manager.
 
-    Its `steps(loader, tokens=0)` yields the batches, each the beginning of a step; without it a step begins at the batch after an
-    update. `keep` bytes are kept per rank, the newest; after `stall` seconds without progress (0: never) stacks and torch's flight
-    recorder are written; `metrics` (`:9400`) serves Prometheus text. The job never fails because of the recorder. Raises
-    StepscopeError for words that say nothing.
+    Its `steps(loader, tokens=0)` yields the batches, each the beginning of a step; without it a step begins at the batch after
+    an update. `keep` bytes are kept per rank, the newest; after `stall` seconds without progress (0: never) stacks and torch's
+    flight recorder are written; `metrics` (`:9400`) serves Prometheus text. The job never fails because of the recorder.
+    Raises StepscopeError for words that say nothing.
     """
     from pathlib import Path
 

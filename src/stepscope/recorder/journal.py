@@ -20,7 +20,7 @@ from stepscope.recorder.segment import SegmentWriter
 FLUSH_WAIT_S: Final = 0.002  # longest that a training thread waits for the other flusher, which copies some kB
 MOST_ROWS: Final = 200_000  # noted and not written; beyond it they are counted and dropped
 MOST_NAMES: Final = 20_000  # a job that makes up names without end stops being listened to
-SAMPLED: Final = 16  # of so many calls one is timed
+SAMPLED: Final = 17  # of so many calls one is timed; issues and waits take turns, so the number is odd
 
 
 class Journal:

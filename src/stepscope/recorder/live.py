@@ -97,10 +97,11 @@ class Live:
             os.environ.pop(OPENED, None)
 
     def forget(self) -> None:
-        """In the child of a fork: it records nothing, and the parent's files stay the parent's."""
+        """In the child of a fork: a rank's child records nothing, and its files stay its own; a launcher's child may be a rank."""
         if self.journal is not None:
             self.journal.segment.abandon()
-        self.journal = self.steps = self._watch = self.settings = None
+            self.settings = None
+        self.journal = self.steps = self._watch = None
 
 
 LIVE: Final = Live()

@@ -77,7 +77,7 @@ class _Collector:
         yield one(Counter, "stepscope_tokens", "Tokens of those steps, where the loop tells them.", float(steps.total_tokens))
         yield one(Gauge, "stepscope_tokens_per_second", "Tokens a second since the start, where the loop tells them.",
                   steps.total_tokens / seconds if seconds and steps.total_tokens else None)  # fmt: skip
-        yield one(Gauge, "stepscope_lateness_seconds", "By how much this rank was later than the first, in the last step that all have.",
+        yield one(Gauge, "stepscope_lateness_seconds", "How much later this rank was than the first, last step.",
                   self._lateness())  # fmt: skip
         yield one(Counter, "stepscope_stalls", "Times without progress for as long as --stall says.", float(self.watch.stalls))
         yield one(Counter, "stepscope_lost_rows", "Rows that could not be written.", float(self.journal.lost))

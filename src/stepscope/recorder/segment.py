@@ -70,7 +70,7 @@ class SegmentWriter:
         if self._next is not None:
             return True
         try:
-            self._next = self._make(max(PART_BYTES, least + (1 << 16)))
+            self._next = self._make(max(PART_BYTES, 2 * least))
         except OSError as error:
             self.error = error.strerror or str(error)
             return False

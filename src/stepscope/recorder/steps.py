@@ -96,6 +96,7 @@ class Steps:
 
     def boundary(self, now: int) -> None:
         """A step ends and the next begins."""
+        written = self.updated
         if self.start >= 0:
             self._step_row(now)
             took = now - self.start
@@ -107,11 +108,12 @@ class Steps:
             self.number += 1
         self.spent = dict.fromkeys(self.spent, 0)
         self.start, self.updated, self.tokens = now, False, 0
-        self.journal.flush()
+        if not written:  # else the update has written it, and its exact end can wait for the next one
+            self.journal.flush()
 
     def finish(self) -> None:
         """The last step ends with the last thing in it; one without an update does not count."""
-        if self.start >= 0 and (self.updated or self.explicit) and self.last > self.start:
+        if self.start >= 0 and self.updated and self.last > self.start:
             self.boundary(self.last)
         self.start = UNKNOWN
 

@@ -108,6 +108,7 @@ class Watch(threading.Thread):
             if not stalled and now - armed >= REARM_S * 1e9:
                 armed = now
                 self._arm(stall + REARM_S + MARGIN_S)
+        self._write(clock())
 
     def _write(self, now: int) -> None:
         segment = self.journal.segment
@@ -179,6 +180,10 @@ class Watch(threading.Thread):
                 file.write(dump)
             files.append(file.name)
         pending = [self._said(row) for pending in (collectives.PENDING, functional.PENDING) for row in list(pending.values())]
+        issuing = list(collectives.ISSUING.items())
+        pending += [
+            f"{op} of group {group.group_name}, not yet issued, for {(now - at) / 1e9:.1f} s" for op, (group, at) in issuing
+        ]
         if (file := self._open(f"signals-{self.stalls}")) is not None:
             with file:
                 for line in [f"no progress for {(now - since) / 1e9:.0f} s", *(f"under way: {p}" for p in pending)]:
@@ -199,7 +204,7 @@ class Watch(threading.Thread):
 
     def _path(self, what: str) -> Path:
         who = self.journal.who
-        return Path(self.settings.out) / STALLS / f"{what}.rank-{who.rank}.{who.attempt}"
+        return Path(self.settings.out) / STALLS / f"{what}.rank-{who.rank}.{who.attempt}.txt"
 
     def _open(self, what: str, plain: str | None = None) -> IO[bytes] | None:
         path = self._path(what)

@@ -31,6 +31,7 @@ MOST_PENDING: Final = 4_096
 UNIT: Final = [""]  # of the next collective on the training thread; FSDP names it
 SEQUENCE: Final[dict[int, int]] = {}
 PENDING: Final[dict[int, list[int]]] = {}  # id of the Work -> its row, until it is waited for
+ISSUING: Final[dict[str, tuple[Any, int]]] = {}  # calls that have not returned, by operation
 _depth: Final = threading.local()
 _groups: Final[dict[str, int]] = {}
 _dtypes: Final[dict[Any, str]] = {}
@@ -50,16 +51,17 @@ def install(module: ModuleType) -> None:
 
     @functools.wraps(original)
     def wait(self: Any, *args: Any, **kwargs: Any) -> Any:
-        row = PENDING.pop(id(self), None)
-        journal = LIVE.journal
+        row, journal = PENDING.get(id(self)), LIVE.journal
         if row is None or journal is None:
             return original(self, *args, **kwargs)
         done = self.is_completed()
         began = clock()
         try:
             return original(self, *args, **kwargs)
-        finally:
-            waited(journal, row, began, clock(), done)
+        finally:  # until here it is under way, and a stalled rank says so
+            if PENDING.get(id(self)) is row:
+                del PENDING[id(self)]
+                waited(journal, row, began, clock(), done)
 
     work.wait = wait
 
@@ -69,14 +71,16 @@ def _wrap(cls: Any, method: str, op: str) -> None:
 
     @functools.wraps(original)
     def issue(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if LIVE.seen() is None or getattr(_depth, "inside", False):
+        if (LIVE.journal is None and LIVE.seen() is None) or getattr(_depth, "inside", False):
             return original(self, *args, **kwargs)
         _depth.inside = True  # newer methods call older ones
         began = clock()
+        ISSUING[op] = (self, began)
         try:
             work = original(self, *args, **kwargs)
         finally:
             _depth.inside = False
+            ISSUING.pop(op, None)
         journal = LIVE.journal
         if journal is not None:
             issued(journal, self, op, args, began, clock(), work)
@@ -122,12 +126,17 @@ def issued(journal: Journal, group: Any, op: str, args: Any, began: int, now: in
 def waited(journal: Journal, row: list[int], began: int, ended: int, done: bool) -> None:
     """Notes that somebody stood for it from `began` to `ended`; `done`: it was over before."""
     journal.calls += 1
+    timing = journal.calls % SAMPLED == 0
+    paid = thread_time_ns() if timing else 0
     if began - row[3] < AT_ONCE_NS:
         began = row[2]
     row[4], row[5], row[13] = began, ended, 0 if done and began != row[2] else 1
     journal.rows.append(row)
     if LIVE.steps is not None and threading.get_ident() == LIVE.thread:
         LIVE.steps.stood(began, ended)
+    if timing:
+        journal.hook_ns += thread_time_ns() - paid
+        journal.timed += 1
 
 
 def give_up(journal: Journal) -> None:
@@ -168,21 +177,24 @@ def _described(group: Any, name: str) -> tuple[str, list[int]]:
 
 def _size(args: Any) -> tuple[int, str]:
     """Bytes of the larger of what goes in and what comes out, and the type of its elements."""
-    most, dtype = UNKNOWN, ""
+    most, kind = UNKNOWN, None
     for arg in args[:2]:
-        total, kind = _bytes(arg)
-        if total > most:
-            most, dtype = total, kind
-    return most, dtype
+        if arg.__class__ is list or arg.__class__ is tuple:
+            size, first = _sum(arg)
+        else:
+            size, first = getattr(arg, "nbytes", UNKNOWN), arg
+        if size > most:
+            most, kind = size, first
+    return most, dtype_of(kind) if kind is not None else ""
 
 
-def _bytes(value: Any) -> tuple[int, str]:
-    if isinstance(value, list | tuple):
-        parts = [_bytes(item) for item in value]
-        sizes = [size for size, _ in parts if size >= 0]
-        return (sum(sizes), parts[0][1]) if sizes else (UNKNOWN, "")
-    size = getattr(value, "nbytes", None)
-    return (size, dtype_of(value)) if isinstance(size, int) else (UNKNOWN, "")
+def _sum(values: Any) -> tuple[int, Any]:
+    """Of tensors, or of lists of them."""
+    if values and values[0].__class__ is list:
+        values = values[0]
+    if not values or not hasattr(values[0], "nbytes"):
+        return UNKNOWN, None
+    return sum(value.nbytes for value in values), values[0]
 
 
 def dtype_of(tensor: Any) -> str:

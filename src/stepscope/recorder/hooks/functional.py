@@ -33,14 +33,16 @@ def install(module: Any) -> None:
     def wait_tensor(tensor: Any) -> Any:
         if compiling() or not PENDING:
             return original(tensor)
-        row, journal = PENDING.pop(_address(tensor), None), LIVE.journal
+        address, journal = _address(tensor), LIVE.journal
+        row = PENDING.get(address)
         if row is None or journal is None:
             return original(tensor)
         began = clock()
         try:
             return original(tensor)
         finally:
-            collectives.waited(journal, row, began, clock(), False)
+            if PENDING.pop(address, None) is row:
+                collectives.waited(journal, row, began, clock(), False)
 
     module.wait_tensor = wait_tensor
 

@@ -11,7 +11,7 @@ import weakref
 from types import ModuleType
 from typing import Any
 
-from stepscope.model.segment import COLLECTIVE
+from stepscope.model.segment import COLLECTIVE, UNKNOWN
 from stepscope.recorder.hooks import collectives
 from stepscope.recorder.journal import Journal
 from stepscope.recorder.live import LIVE
@@ -67,7 +67,7 @@ def reduced(journal: Journal, steps: Steps, models: list[Any], computed: int, en
         steps.stood(computed, ended)
         row = (
             COLLECTIVE, journal.who.main_thread, computed, computed, computed, ended, group, sequence,
-            journal.name("all_reduce"), journal.name(dtype), size, journal.name("DDP buckets"), 1, 1,
+            journal.name("all_reduce"), journal.name(dtype), size, UNKNOWN, 1, 1,
         )  # fmt: skip
         journal.rows.append(row)
         journal.calls += 1

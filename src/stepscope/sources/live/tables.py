@@ -292,7 +292,7 @@ def _gaps(rank: int, own: Sequence[Placed]) -> list[Gap]:
         gaps.append(
             Gap("ends of some collectives", (rank,), "they were done before anybody waited for them: their end is an upper bound")
         )
-    if any("DDP buckets" in p.process.names.values() for p in own):
+    if any("DistributedDataParallel.forward" in p.process.names.values() for p in own):
         why = "torch issues them itself: of a backward's all-reduces only what the thread stood for is recorded, as one"
         gaps.append(Gap("DDP's buckets", (rank,), why))
     return gaps
