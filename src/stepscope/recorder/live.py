@@ -97,7 +97,7 @@ class Live:
             os.environ.pop(OPENED, None)
 
     def forget(self) -> None:
-        """In the child of a fork: a rank's child records nothing, and its files stay its own; a launcher's child may be a rank."""
+        """In the child of a fork: a rank's child records nothing and leaves its files alone; a launcher's may be a rank."""
         if self.journal is not None:
             self.journal.segment.abandon()
             self.settings = None

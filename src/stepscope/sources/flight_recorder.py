@@ -1,6 +1,7 @@
 """PyTorch's flight recorder: the ring of the last collectives that each rank dumps when a job hangs or crashes.
 
-Pickle (the watchdog's own) and JSON, NCCL and gloo. So far read as far as `show` says: versions, ranks, entries, groups.
+Pickle (the watchdog's own) and JSON, NCCL and gloo. Fields that a version lacks are None. gloo describes no group but the
+default one, never says `completed` (an entry that it is done with is `retired`), and does not record point to point.
 Format: torch/csrc/distributed/c10d/FlightRecorder.hpp of torch 2.13 (versions 2.0 to 2.10; unknown minor versions are read).
 """
 
@@ -14,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from stepscope.model.dump import Dump, Dumps
+from stepscope.model.dump import Dump, Dumps, Held
 from stepscope.model.errors import BadInput
 from stepscope.model.info import Gap
 from stepscope.sources import plain_pickle
@@ -24,6 +25,7 @@ _NAME: Final = re.compile(r"(?:fr|nccl|comm_lib|rank|trace|dump)[\w.\-]*?\d+(?:\
 _HEAD: Final = 1 << 16
 _KEYS: Final = (b"pg_config", b"pg_status", b"entries", b"comm_lib_version", b"nccl_version")
 MAX_ENTRIES: Final = 1_000_000
+MAX_SHAPE: Final = 96  # characters of sizes and types that tell two calls apart
 
 
 def find_dumps(paths: Sequence[Path]) -> list[Path]:
@@ -40,7 +42,8 @@ def read_dumps(files: Sequence[Path]) -> Dumps:
     if empty:
         gaps.append(Gap("empty dumps", empty, "their files hold nothing: the rank died before it had written"))
     known = [d.rank for d in dumps if d.rank is not None]
-    if absent := tuple(sorted(set(range(max(known, default=-1) + 1)) - set(known))):
+    described = {rank for d in dumps for ranks in d.members.values() for rank in ranks}
+    if absent := tuple(sorted((set(range(max(known, default=-1) + 1)) | described) - set(known))):
         gaps.append(Gap("ranks without a dump", absent, "a rank that left first writes none, which is evidence itself"))
     if wrapped := tuple(d.rank for d in dumps if d.wrapped and d.rank is not None):
         why = "the ring wrapped (a larger TORCH_FR_BUFFER_SIZE keeps more), or only active ones were dumped"
@@ -85,7 +88,41 @@ def _dump(path: Path, rank: int | None, form: str, document: Any) -> Dump:
         operations=dict(Counter(_text(e.get("profiling_name")) or "unknown" for e in entries)),
         states=dict(Counter(_text(e.get("state")) or "unknown" for e in entries)),
         groups={str(g): _progress(s) for g, s in status.items()} if isinstance(status, dict) else {},
+        held=tuple(_held(e) for e in entries),
+        members=_members(document.get("pg_config")),
     )
+
+
+def _held(entry: dict[str, Any]) -> Held:
+    group = entry.get("process_group")
+    name, description = (
+        (str(group[0]), str(group[1])) if isinstance(group, list | tuple) and len(group) > 1 else (str(entry.get("pg_id")), "")
+    )
+    backend, _, operation = (_text(entry.get("profiling_name")) or "unknown").rpartition(":")
+    p2p = entry.get("is_p2p") is True or operation.startswith(("send ", "recv "))
+    done = entry.get("state") == "completed" or (backend == "gloo" and entry.get("retired") is True)
+    sizes = [entry.get(key) for key in ("input_sizes", "input_dtypes")]
+    created = entry.get("time_created_ns")
+    return Held(
+        group=name,
+        description=description,
+        sequence=None if p2p else _whole(entry.get("collective_seq_id", entry.get("seq_id"))),
+        operation=operation,
+        shape=" ".join(str(s)[:MAX_SHAPE] for s in sizes if s),
+        created_ns=created if isinstance(created, int) and 0 < created < 1 << 62 else None,
+        finished=done,
+    )
+
+
+def _members(config: object) -> dict[str, tuple[int, ...]]:
+    """Ranks by group name; a group that is described without any (gloo's) is not described."""
+    found: dict[str, tuple[int, ...]] = {}
+    for name, said in config.items() if isinstance(config, dict) else ():
+        ranks = said.get("ranks") if isinstance(said, dict) else None
+        numbers = re.findall(r"\d{1,8}", ranks) if isinstance(ranks, str) else []
+        if numbers and len(numbers) <= MAX_ENTRIES:
+            found[str(name)] = tuple(sorted({int(n) for n in numbers}))
+    return found
 
 
 def _progress(status: object) -> tuple[int | None, int | None]:
