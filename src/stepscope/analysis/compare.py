@@ -7,6 +7,7 @@ workload in `workload`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Final
@@ -26,6 +27,10 @@ from stepscope.model.errors import BadInput
 from stepscope.model.run import Run
 from stepscope.model.throughput import Throughput
 from stepscope.model.words import PARTS
+
+STOPPED: Final = re.compile(r"^step \d+ did not end$")
+LONG: Final = 1.3  # times the median step: no healthy job's steps differ so
+SAID: Final = 4
 
 NEEDED: Final = ("parent", "kind", "name", "start_ns", "end_ns", "shape", "phase", "recompute", "part")
 
@@ -51,6 +56,7 @@ def compare(
         batches=(recorded(base, BATCHES), recorded(run, BATCHES)),
         differing=differences(seen[0][0], seen[1][0]),
         phases=phase_signals(sides[0], sides[1]),
+        stopped=[_stopped(name, side) for name, side in zip(("base", "run"), (base, run), strict=True)],
         speeds=None if all(speed.slots is None for speed in speeds) else (speeds[0], speeds[1]),
     )
 
@@ -63,6 +69,7 @@ def compare_steps(
     batches: Pair = (None, None),
     differing: Sequence[Difference] = (),
     phases: Sequence[PhaseSignals] = (),
+    stopped: Sequence[str | None] = (),
     speeds: tuple[Throughput, Throughput] | None = None,
 ) -> Comparison:
     """The same from two breakdowns; what only the runs' tables tell (workload, signals) is handed in."""
@@ -78,11 +85,37 @@ def compare_steps(
         per_batch=deltas_per(one, two, batches),
         phases=tuple(phases),
         notes=_notes(one, two),
+        warnings=tuple(w for w in (*stopped, _outliers("base", one), _outliers("run", two)) if w),
         step_numbers=(one.steps, two.steps),
         tokens=tokens,
         places=run.places,
         throughput=speeds,
     )
+
+
+def _stopped(name: str, run: Run) -> str | None:
+    """A step that never ended, as the run's gaps tell; None where all did."""
+    found = [gap for gap in run.info.gaps if STOPPED.search(gap.what)]
+    if not found:
+        return None
+    said = "; ".join(f"{len(gap.ranks)} {'rank' if len(gap.ranks) == 1 else 'ranks'}: {gap.why}" for gap in found[:SAID])
+    return f"the {name} did not go on: {found[0].what} ({said})"
+
+
+def _outliers(name: str, side: WholeSteps) -> str | None:
+    """A few steps that took far longer than the others: a mean hides them, and they hide what is surely grown."""
+    each = side.parts_ns.sum(axis=2).mean(axis=1)
+    middle = float(np.median(each))
+    far = np.flatnonzero(each > LONG * middle)
+    if not len(far) or 2 * len(far) > len(each):
+        return None
+    parts = side.parts_ns.mean(axis=1)
+    usual = np.median(np.delete(parts, far, axis=0), axis=0)
+    most = PARTS[int(np.argmax(parts[far].mean(axis=0) - usual))]
+    steps = ", ".join(str(side.steps[k]) for k in far[:SAID]) + (" and more" if len(far) > SAID else "")
+    took, others = float(each[far].mean()) / 1e6, float(np.delete(each, far).mean()) / 1e6
+    what = f"{len(far)} of {len(each)} steps ({steps})"
+    return f"the {name}: {what} took {took:.4g} ms on average, the others {others:.4g}; most of the excess is {most}"
 
 
 def _whole(result: Breakdown, name: str) -> WholeSteps:

@@ -29,7 +29,8 @@ def command(inputs: tuple[str, ...], presenting: Presenting, reading: Reading) -
 
     paths = expand(inputs)
     name = inputs[0] if len(inputs) == 1 else f"{len(inputs)} inputs"
-    if dumps := find_dumps(paths):
+    is_run = any((path / "run.json").is_file() for path in paths)
+    if dumps := [] if is_run else find_dumps(paths):
         _dumps(presenting, dumps, name)
         return
     from stepscope.show.contents import contents

@@ -65,7 +65,9 @@ class RanksType(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gen
 @click.option("--anchor", type=click.FloatRange(min=0, min_open=True), metavar="S",
               help="A measured healthy step in seconds: stretches the stack's kernels to it.")  # fmt: skip
 @click.option("--fit", is_flag=True, help="Where it does not fit: a smaller micro-batch or more shards, and what that costs.")
-@click.option("--sweep", "sweeps", metavar="KEY=V,V", help="A table over values of one word of the plan, without noise.")
+@click.option(
+    "--sweep", "sweeps", multiple=True, metavar="KEY=V,V", help="A table over values of one word of the plan, without noise."
+)
 @click.option("--ranks", type=RanksType(), help="Keep the spans of these ranks alone, for example 0-7,12.")
 @click.option("--detail", type=click.Choice(("kernels", "units")), help="Spans per kernel, or per unit (default from 65 ranks).")
 @click.option("--emit", type=click.Path(path_type=Path), metavar="DIR",
@@ -82,7 +84,7 @@ def command(
     format_: str,
     color: Any,
     quiet: bool,
-    sweeps: str | None,
+    sweeps: tuple[str, ...],
     ranks: tuple[int, ...] | None,
     detail: str | None,
     emit: Path | None,
@@ -110,10 +112,12 @@ def command(
 
     request = Request(model=model, **asked)
     request = replace(request, memory=Planner(request.the_system(), request.the_stack()))
-    if sweeps is not None:
+    if len(sweeps) > 1:
+        raise UsageMistake("--sweep: one word at a time; leave the others away")
+    if sweeps:
         if output or emit or fit:
             raise UsageMistake("--sweep prints a table and keeps nothing: leave -o, --emit and --fit away")
-        _sweep(request, sweeps, presenting, quiet)
+        _sweep(request, sweeps[0], presenting, quiet)
         return
     _simulate(request, presenting, _Kept(Path(output) if output else None, emit, force, ranks, detail), fit, quiet)
 

@@ -103,6 +103,7 @@ class Comparison:
     """The whole answer. `parts` has every word of PARTS in order; their deltas sum to that of `step` exactly.
 
     `per_token` and `per_batch` hold `step` and the parts divided by what a step handles, None where that is not known.
+    `warnings` are what no figure shows: a step that never ended, a few steps that took far longer than the others.
     `step_numbers` and `tokens` are those of base and run; `differences` are the workloads' and may be harmless.
     """
 
@@ -115,6 +116,7 @@ class Comparison:
     per_batch: tuple[Delta, ...] | None = None
     phases: tuple[PhaseSignals, ...] = ()
     notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     step_numbers: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
     tokens: tuple[int | None, int | None] = field(default=(None, None))
     places: Mapping[int, str] = field(default_factory=dict)  # of the run's ranks whose node is known

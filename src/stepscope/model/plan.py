@@ -18,6 +18,7 @@ from stepscope.model.errors import UsageMistake
 Strategy = Literal["fsdp", "hsdp", "ddp", "zero1"]
 MAX_RANKS: Final = 1 << 20
 MAX_COUNT: Final = 1 << 24
+DEFAULT_SEQ: Final = 8192  # what today's models are pre-trained with, however long their context (Llama 3, arXiv 2407.21783)
 
 STRATEGIES: Final[tuple[Strategy, ...]] = ("fsdp", "hsdp", "ddp", "zero1")
 CHECKPOINTING: Final = ("none", "selective", "full")
@@ -71,8 +72,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return self.data_ranks * self.tp * self.pp * self.cp
 
     def sequence(self, context: int) -> int:
-        """Tokens of one sequence: as given, else the model's context."""
-        return self.seq or context
+        """Tokens of one sequence: as given, else the model's context, at most DEFAULT_SEQ."""
+        return self.seq or min(context, DEFAULT_SEQ)
 
     def tokens(self, context: int) -> int:
         """Tokens of one step over all ranks."""

@@ -13,10 +13,11 @@ Cell = str | int | float | None
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A heading; numbers are set right."""
+    """A heading; numbers are set right. What is `spare` is left out first where a screen is too narrow."""
 
     name: str
     right: bool = False
+    spare: bool = False
 
 
 @dataclass(frozen=True, slots=True)

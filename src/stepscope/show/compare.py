@@ -22,6 +22,8 @@ MOST_DIFFERENCES: Final = 8
 def blocks(found: Comparison, names: tuple[str, str] = ("base", "run"), verdict: str | None = None) -> Iterator[Block]:
     """The whole screen; `verdict` is what a gate said."""
     yield Paragraph(sentence(found), "bold")
+    for warning in found.warnings:
+        yield Paragraph(f"{warning[:1].upper()}{warning[1:]}.", "warn")
     if verdict:
         yield Paragraph(verdict, "bold")
     yield from differences(found)

@@ -45,6 +45,7 @@ def document(found: Comparison, gate: dict[str, Any] | None = None) -> dict[str,
         ],
         "steps": {"base": list(found.step_numbers[0]), "run": list(found.step_numbers[1])},
         "notes": list(found.notes),
+        "warnings": list(found.warnings),
         "gate": gate,
     }
 

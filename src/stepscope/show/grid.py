@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from stepscope.model.table import Cell, Table
+from collections.abc import Sequence
+
+from stepscope.model.table import Cell, Column, Table
 from stepscope.show import safe, units
 
 GAP = "  "
@@ -20,16 +22,32 @@ def text(value: Cell) -> str:
 
 def lay_out(table: Table, columns: int) -> tuple[str, list[str]]:
     """The heading line and the row lines, each at most `columns` wide where the figures allow it. No heading for records."""
-    rows = [[text(v) for v in row] for row in table.rows]
-    head = [safe.terminal(c.name) for c in table.columns]
+    for left in range(sum(c.spare for c in table.columns) + 1):
+        kept = _without_spare(table.columns, left)
+        head, rows = _fitted(table, kept, columns)
+        if head:
+            return head, rows
+    return head, rows
+
+
+def _without_spare(columns: Sequence[Column], many: int) -> list[int]:
+    """Places of the columns without the first so many that are spare."""
+    spare = [i for i, column in enumerate(columns) if column.spare][:many]
+    return [i for i in range(len(columns)) if i not in spare]
+
+
+def _fitted(table: Table, kept: Sequence[int], columns: int) -> tuple[str, list[str]]:
+    chosen = [table.columns[i] for i in kept]
+    rows = [[text(row[i]) for i in kept] for row in table.rows]
+    head = [safe.terminal(c.name) for c in chosen]
     widths = [max(map(safe.width, column)) for column in zip(head, *rows, strict=True)]
     for i in sorted(range(len(widths)), key=lambda i: -widths[i]):
         over = sum(widths) + len(GAP) * (len(widths) - 1) - columns
-        if over > 0 and not table.columns[i].right:
+        if over > 0 and not chosen[i].right:
             widths[i] = max(widths[i] - over, min(widths[i], max(NARROWEST_NAME, safe.width(head[i]))))
     if sum(widths) + len(GAP) * (len(widths) - 1) > columns:
         return "", _records(head, rows)
-    right = [c.right for c in table.columns]
+    right = [c.right for c in chosen]
     return _line(head, widths, right), [_line(row, widths, right) for row in rows]
 
 

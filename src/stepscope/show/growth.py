@@ -18,9 +18,10 @@ from stepscope.show.sentence import WORDS
 
 SAID: Final = 3
 CULPRIT: Final = 0.5  # of the step's change: what a rank's own time must have changed by to be named
-APART: Final = 0.5  # of its change: what no other rank's own time may exceed
+APART: Final = 0.5  # of its change: what no other rank's own time may have changed by in the same direction
 FEW: Final = 0.25  # of the ranks may be named together
 WAITED: Final = tuple(part for part in COMM_PARTS if part != "comm_transfer")
+DOUBTFUL: Final = 0.05  # of the base's step: a change that is unsure, and too large to be called nothing
 REST: Final = 0.02  # of the base's step: a rest below that is not worth a word
 
 
@@ -50,10 +51,9 @@ def culprits(found: Comparison) -> list[RankDelta]:
     most = max(found.ranks, key=lambda r: (sign * r.own_delta_ns, -r.rank))
     own = sign * most.own_delta_ns
     named = [r for r in found.ranks if sign * r.own_delta_ns > own * Fraction(APART)]
-    rest = [r for r in found.ranks if r not in named]
     clear = all(r.clear is not False for r in named) and (found.step.significant is not False)
     many = len(named) > max(1, FEW * len(found.ranks))
-    if own <= 0 or own < CULPRIT * abs(change) or many or not clear or any(abs(r.own_delta_ns) > APART * own for r in rest):
+    if own <= 0 or own < CULPRIT * abs(change) or many or not clear:
         return []
     return named
 
@@ -89,6 +89,8 @@ def _nothing(found: Comparison) -> str:
     if not any(d.delta_ns for d in found.parts):
         return f"Nothing grew: the step takes {lengths[0]} in both, and every part is the same."
     share = units.signed_percent(float(step.delta_ns), float(step.base_ns))
+    if abs(step.delta_ns) >= Fraction(DOUBTFUL) * step.base_ns:
+        return f"{_lead(found)}; nor does any part by more than it varies."
     return f"Nothing grew: the step takes {lengths[0]} and {lengths[1]} ({share}); no part changed by more than its steps vary."
 
 

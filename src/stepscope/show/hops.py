@@ -12,6 +12,9 @@ from stepscope.show.gaps import gap_lines
 from stepscope.show.terminal import Block, Paragraph
 
 SIMULATED: Final = "A simulated run: its figures say nothing about a real machine."
+SPARE: Final = ("way", "rate")
+"""What a narrow screen goes without: the layer and the words say where a hop is."""
+
 AGAIN: Final = "b: the gather again, for backward"
 
 
@@ -44,7 +47,7 @@ def table(found: Hops) -> Table:
     shown = [hop for hop in found.hops if _has_figure(hop)]
     unit = units.time_unit([found.duration_ns])
     names = ("hop", "way", "layer", "what", "bytes", "start", "time", "exposed", "rate")
-    columns = tuple(Column(name, right=i > 3) for i, name in enumerate(names))
+    columns = tuple(Column(name, right=i > 3, spare=name in SPARE) for i, name in enumerate(names))
     notes = [f"{labels(hops)}: {why}" for why, hops in _reasons(found.hops).items()]
     if any(label(hop).endswith("b") for hop in found.hops):
         notes.append(AGAIN)

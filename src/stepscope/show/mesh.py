@@ -33,7 +33,7 @@ def blocks(view: MeshView) -> Iterator[Block]:
 def axes(view: MeshView) -> Table:
     """What each axis exchanges."""
     names = ("axis", "size", "groups", "exchange", "bytes a step", "hidden", "crosses")
-    columns = tuple(Column(name, right=name in ("size", "groups", "bytes a step")) for name in names)
+    columns = tuple(Column(name, name in ("size", "groups", "bytes a step"), name in ("groups", "hidden")) for name in names)
     notes = tuple(f"{axis.axis or 'unnamed'}: {axis.holds}; {axis.when}" for axis in view.axes)
     return Table("Who exchanges what", columns, tuple(_axis(axis) for axis in view.axes), notes)
 

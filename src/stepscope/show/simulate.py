@@ -20,11 +20,11 @@ GIB: Final = 2**30
 def blocks(result: Simulated, changes: Sequence[Change] = ()) -> Iterator[Block]:
     """The whole screen."""
     yield Paragraph(HONEST, "warn")
+    if result.stopped is not None:
+        yield Paragraph(f"The job stops: {result.stopped}. What follows is of the steps before.", "bad")
     yield Paragraph(_headline(result), "bold")
     for fault in result.faults:
         yield Paragraph(f"with {fault}", tight=True)
-    if result.stopped is not None:
-        yield Paragraph(f"The job stops: {result.stopped}", "bad")
     if changes:
         yield walk(changes)
     yield from _memory(result.mean)
@@ -58,7 +58,7 @@ def sweep(points: Sequence[Point]) -> Iterator[Block]:
     weak = any(point.healthy is not None for point in points)
     last = ("healthy ms", "slow-down") if weak else ("tokens/s/GPU", "of first")
     names = (key, "ranks", "GiB", "step ms", "exposed ms", "exposed", *last)
-    columns = tuple(Column(name, right=i > 0) for i, name in enumerate(names))
+    columns = tuple(Column(name, right=i > 0, spare=name in ("exposed", "GiB")) for i, name in enumerate(names))
     base = next((p.prediction for p in points if p.prediction is not None), None)
     refused = [f"{p.plan}: {p.refused}" for p in points if p.refused]
     large = [p.plan for p in points if p.prediction is not None and p.prediction.fits is False]
@@ -98,19 +98,19 @@ def _figures(found: Prediction) -> tuple[str, str, str, str, str]:
 
 def _headline(result: Simulated) -> str:
     where = f"{result.ranks} ranks of {result.system} ({result.nodes} node{'s' if result.nodes > 1 else ''})"
-    if not result.steps_ns:
-        return f"{result.model} on {where}, {result.plan}, {result.stack}: no step ends."
-    spread = ""
-    if len(result.steps_ns) > 1:
-        least, most = units.duration(min(result.steps_ns)), units.duration(max(result.steps_ns))
-        spread = f", {least} to {most} over {len(result.steps_ns)} steps"
     mean = result.mean
-    if result.slowdown is not None:
+    what = f"{result.model} on {where}, {result.plan}, {result.stack}, {mean.tokens:,} tokens a step"
+    if not result.steps_ns:
+        return f"{what}: no step ends."
+    spread = ""
+    least, most = units.duration(min(result.steps_ns)), units.duration(max(result.steps_ns))
+    if least != most:
+        spread = f", {least} to {most} over {len(result.steps_ns)} steps"
+    if result.slowdown is not None and result.stopped is None:
         spread += f", {result.slowdown:.2f} times the healthy job's"
     return (
-        f"{result.model} on {where}, {result.plan}, {result.stack}: a step takes {units.duration(mean.step_ns)}{spread}, "
-        f"{mean.tokens_per_s_per_gpu:,.0f} tokens/s/GPU; {units.duration(mean.exposed_ns)} of communication "
-        f"({units.percent(mean.exposed_ns, mean.step_ns)}) is exposed."
+        f"{what}: a step takes {units.duration(mean.step_ns)}{spread}, {mean.tokens_per_s_per_gpu:,.0f} tokens/s/GPU; "
+        f"{units.duration(mean.exposed_ns)} of communication ({units.percent(mean.exposed_ns, mean.step_ns)}) is exposed."
     )
 
 

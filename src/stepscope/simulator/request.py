@@ -17,8 +17,10 @@ from stepscope.model.workload import Checkpoint, Loader, Workload, parse_checkpo
 from stepscope.simulator import sweep as sweeps
 from stepscope.simulator.anchor import anchored
 from stepscope.simulator.faults.fault import Fault, parse_fault
+from stepscope.simulator.faults.schedule import Schedule
 from stepscope.simulator.fit import walk
 from stepscope.simulator.job import Job, job_on
+from stepscope.simulator.limits import limits
 from stepscope.simulator.noise import Noise
 from stepscope.simulator.predict import predictor
 from stepscope.simulator.simulate import DEFAULT_STEPS, Progress, Ran, Simulator, summarise
@@ -75,7 +77,22 @@ class Request:
         healthy = None
         if self.faults:
             healthy = summarise(job, Simulator(job, (), self.steps, self.seed, noise).run(keep=False).totals).mean
-        return ran, summarise(job, ran.totals, self.faults, healthy, ran.stopped)
+        return ran, replace(summarise(job, ran.totals, self.faults, healthy, ran.stopped), notes=tuple(self._notes(job)))
+
+    def _notes(self, job: Job) -> Iterator[str]:
+        """What a reader might miss: the anchor's factor, faults and saves that come in none of the steps, what limits compute."""
+        if self.anchor is not None:
+            yield f"anchored: compute_factor = {job.stack.compute_factor:.4g} in the stack {job.stack.name}"
+        schedule = Schedule(job, self.the_faults(), self.seed)
+        hit = {str(fault) for step in range(self.steps) for fault in schedule.active(step)}
+        for fault in schedule.faults:
+            if not fault.hangs and str(fault) not in hit:
+                yield f"{fault.cause} comes in none of these {self.steps} steps; run more with --steps"
+        every = job.workload.checkpoint.every
+        if self.checkpoint and (not every or every > self.steps):
+            why = "every=N is not given" if not every else f"the first comes with step {every - 1}"
+            yield f"no checkpoint in these {self.steps} steps: {why}"
+        yield limits(job)
 
     def fitted(self) -> list[Change]:
         """The walk to a plan that fits."""

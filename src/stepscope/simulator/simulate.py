@@ -34,14 +34,16 @@ Progress = Callable[[int, int], None]
 @dataclass(slots=True)
 class Totals:
     """What the steps come to, without the steps: the slowest rank of each, and sums over the steps of the parts, which are means
-    over ranks. ns."""
+    over ranks; and the job of the last of them, whose tokens and memory they are. ns."""
 
     slowest: list[float] = field(default_factory=list)
     parts: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PARTS, 0.0))
+    last: Job | None = None
 
     def add(self, step: Step) -> None:
         """Counts a step in."""
         duration = step_ns(step)
+        self.last = step.prepared.job
         self.slowest.append(float(duration.max()))
         ranks = _sample(duration)
         for rank in ranks:
@@ -127,7 +129,7 @@ def summarise(
         stack=job.stack.name,
         ranks=job.ranks,
         nodes=job.cluster.nodes,
-        mean=summary(job, parts, mean),
+        mean=summary(totals.last or job, parts, mean),
         steps_ns=tuple(round(ns) for ns in totals.slowest),
         faults=tuple(faults),
         healthy=healthy,

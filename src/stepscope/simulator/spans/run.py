@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -62,10 +63,17 @@ def write_run(
         groups=_groups(job),
         gaps=[*standing, *_merged(gaps, len(chosen), job.ranks, whole_units)],
         clock=Clock(aligned=True, residual_ns=0, hosts={host_of(info): HostClock() for info in infos}),
-        **described(nominal),
+        **described(_with_batch(nominal, job)),
     )
     save_info(folder, info, rules.match(pl.concat(collectives), info), signals)
     return info
+
+
+def _with_batch(nominal: Job, ran: Job) -> Job:
+    """The nominal job with the batch that was really run: a job's log has it."""
+    own = ran.workload.plan
+    plan = msgspec.structs.replace(nominal.workload.plan, mbs=own.mbs, seq=own.seq)
+    return replace(nominal, workload=msgspec.structs.replace(nominal.workload, plan=plan))
 
 
 def described(job: Job) -> dict[str, Any]:
