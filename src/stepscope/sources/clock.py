@@ -59,7 +59,9 @@ def _ends(frame: pl.DataFrame, host: dict[int, str]) -> pl.DataFrame:
     rows = frame.filter(pl.col("op").is_in(ENDS_TOGETHER) & pl.col("match").is_not_null())
     named = rows.with_columns(host=pl.col("rank").replace_strict(host, default=None, return_dtype=pl.String))
     return (
-        named.drop_nulls("host").group_by("match", "host", maintain_order=True).agg(end=pl.col("end_ns").median().cast(pl.Int64))
+        named.drop_nulls(["host", "end_ns"])
+        .group_by("match", "host", maintain_order=True)
+        .agg(end=pl.col("end_ns").median().cast(pl.Int64))
     )
 
 
