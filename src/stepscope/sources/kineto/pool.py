@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
-from threading import local
+from threading import Event, local
 from typing import Final
 
 import msgspec
@@ -40,6 +40,7 @@ def run(work: list[Job], count: int, progress: Progress | None) -> list[Result]:
         return results
     own = local()
     started: list[subprocess.Popen[bytes]] = []
+    stopping = Event()
 
     def ask(job: Job) -> Result:
         if not hasattr(own, "process"):
@@ -49,6 +50,8 @@ def run(work: list[Job], count: int, progress: Progress | None) -> list[Result]:
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, process_group=OWN_GROUP
             )  # of their own, so that Ctrl-C reaches this process alone, which ends them
             started.append(own.process)
+            if stopping.is_set():  # begun while the others were ended: it would write where nobody wants it any more
+                own.process.kill()
         process: subprocess.Popen[bytes] = own.process
         assert process.stdin is not None and process.stdout is not None
         with contextlib.suppress(BrokenPipeError):
@@ -73,9 +76,10 @@ def run(work: list[Job], count: int, progress: Progress | None) -> list[Result]:
             if progress:
                 progress(done, len(work), shown(work[at].path))
     except BaseException:
-        for process in started:
+        stopping.set()
+        for process in list(started):
             process.kill()
-        pool.shutdown(wait=False, cancel_futures=True)
+        pool.shutdown(wait=True, cancel_futures=True)  # their processes are ended, so this is quick
         raise
     finally:
         for process in started:
