@@ -86,7 +86,7 @@ def train(out: Path, what: str, words: dict[str, str]) -> None:
             if what == "kill" and step == 4:
                 os.kill(os.getpid(), signal.SIGKILL)
             if what == "full" and step == 2:  # as a disk that has room for nothing more
-                resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+                resource.setrlimit(resource.RLIMIT_FSIZE, (segment.PART_BYTES // 2, resource.RLIM_INFINITY))
             if what == "full" and step == steps - 10:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
                 time.sleep(1.2)  # the recorder looks again once a second
@@ -98,9 +98,8 @@ def train(out: Path, what: str, words: dict[str, str]) -> None:
     dist.destroy_process_group()
 
 
-def main() -> int:
-    out, what, *rest = sys.argv[1:]
-    words = dict(word.split("=") for word in rest)
+def run(out: Path, what: str, words: dict[str, str]) -> int:
+    """All ranks to their end; the worst exit code."""
     torch.set_num_threads(1)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -111,11 +110,35 @@ def main() -> int:
         if (child := os.fork()) == 0:
             os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank))
             faulthandler.register(signal.SIGUSR1)  # a test that runs out of time asks where its ranks stand
-            train(Path(out), what, words)
+            train(out, what, words)
             os._exit(0)
         children.append(child)
     codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
     return max((abs(code) for code in codes), default=0)
+
+
+def serve() -> None:
+    """Jobs as they are asked for, `OUT WHAT [KEY=VALUE ...]` a line: answers with the process group, to `wait` with the code."""
+    for line in sys.stdin:
+        if line.strip() == "wait":
+            print(os.waitstatus_to_exitcode(os.waitpid(-1, 0)[1]), flush=True)
+            continue
+        out, what, *rest = line.split()
+        if (job := os.fork()) == 0:
+            os.setsid()
+            said = os.open(f"{out}.said", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            os.dup2(said, 1)
+            os.dup2(said, 2)
+            os._exit(run(Path(out), what, dict(word.split("=") for word in rest)))
+        print(job, flush=True)
+
+
+def main() -> int:
+    if sys.argv[1:] == ["serve"]:
+        serve()
+        return 0
+    out, what, *rest = sys.argv[1:]
+    return run(Path(out), what, dict(word.split("=") for word in rest))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,9 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -26,31 +28,54 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 PATIENCE_S: Final = 100.0  # a job takes some seconds; a busy machine may take far longer
 
 
-class Job:
-    """A job under way: its folder, and what it has printed once it has ended."""
+class Jobs:
+    """A process that has imported torch and forks a job for whoever asks."""
 
-    def __init__(self, out: Path, what: str, *words: str, through: tuple[str, ...] = ()) -> None:
-        self.out = out
-        command = [*through, sys.executable, "-m", "tests.recorder.ranks", str(out), what, *words]
-        self.process = subprocess.Popen(
-            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
-        )
+    def __init__(self) -> None:
+        command = [sys.executable, "-m", "tests.recorder.ranks", "serve"]
+        self.process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def ask(self, line: str) -> int:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(f"{line}\n")
+        self.process.stdin.flush()
+        return int(self.process.stdout.readline())
+
+
+class Job:
+    """A job under way, of which `said` is what it prints."""
+
+    def __init__(self, jobs: Jobs, out: Path, *words: str) -> None:
+        self.jobs, self.said = jobs, Path(f"{out}.said")
+        self.group = jobs.ask(" ".join([str(out), *words]))
 
     def finished(self) -> tuple[int, str]:
         """Exit code and output; the ranks say where they stand when they take too long."""
-        try:
-            said, _ = self.process.communicate(timeout=PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            os.killpg(self.process.pid, signal.SIGUSR1)
+
+        def late() -> None:
+            os.killpg(self.group, signal.SIGUSR1)
             time.sleep(1)
-            os.killpg(self.process.pid, signal.SIGKILL)
-            said, _ = self.process.communicate()
-            pytest.fail(f"the job did not end:\n{said}")
-        return self.process.returncode, said
+            os.killpg(self.group, signal.SIGKILL)
+
+        timer = threading.Timer(PATIENCE_S, late)
+        timer.start()
+        code = self.jobs.ask("wait")
+        timer.cancel()
+        return code, self.said.read_text()
 
     def killed(self) -> str:
-        os.killpg(self.process.pid, signal.SIGKILL)
-        return self.process.communicate()[0]
+        os.killpg(self.group, signal.SIGKILL)
+        return self.finished()[1]
+
+
+@pytest.fixture(scope="module")
+def jobs() -> Iterator[Jobs]:
+    found = Jobs()
+    yield found
+    assert found.process.stdin is not None
+    found.process.stdin.close()
+    found.process.wait(timeout=PATIENCE_S)
 
 
 def printed(said: str) -> dict[int, set[int]]:
@@ -69,8 +94,8 @@ def gaps(run: Run) -> dict[str, tuple[int, ...]]:
     return {gap.what: gap.ranks for gap in run.info.gaps}
 
 
-def test_a_healthy_job_under_fsdp2(tmp_path: Path) -> None:
-    code, said = Job(tmp_path / "job.run", "fsdp2", "late=0.05").finished()
+def test_a_healthy_job_under_fsdp2(jobs: Jobs, tmp_path: Path) -> None:
+    code, said = Job(jobs, tmp_path / "job.run", "fsdp2", "late=0.05").finished()
     assert code == 0, said
 
     with stepscope.read(tmp_path / "job.run") as run:
@@ -99,9 +124,9 @@ def test_a_healthy_job_under_fsdp2(tmp_path: Path) -> None:
     assert {"process_cpu", "run_queue_wait", "gc_pause", "host_rss", "recorder_cpu", "tcp_retransmits"} <= metrics
 
 
-def test_ddp_forks_and_every_file_is_the_users_own(tmp_path: Path) -> None:
+def test_ddp_forks_and_every_file_is_the_users_own(jobs: Jobs, tmp_path: Path) -> None:
     out = tmp_path / "job.run"
-    code, said = Job(out, "ddp").finished()
+    code, said = Job(jobs, out, "ddp").finished()
     assert code == 0, said
 
     files = [path for path in out.rglob("*") if path.is_file()]
@@ -120,8 +145,8 @@ def test_ddp_forks_and_every_file_is_the_users_own(tmp_path: Path) -> None:
     assert {s.step for s in result.steps if s.rank == 0 and s.parts_ns["checkpoint"]} == {2}
 
 
-def test_every_step_of_a_killed_job_is_readable(tmp_path: Path) -> None:
-    code, said = Job(tmp_path / "job.run", "kill").finished()
+def test_every_step_of_a_killed_job_is_readable(jobs: Jobs, tmp_path: Path) -> None:
+    code, said = Job(jobs, tmp_path / "job.run", "kill").finished()
     assert code == signal.SIGKILL
 
     with stepscope.read(tmp_path / "job.run") as run:
@@ -132,8 +157,8 @@ def test_every_step_of_a_killed_job_is_readable(tmp_path: Path) -> None:
     assert all(done[rank] <= found[rank] for rank in done), (done, found)
 
 
-def test_a_full_disk_costs_the_job_nothing_and_is_a_gap(tmp_path: Path) -> None:
-    code, said = Job(tmp_path / "job.run", "full", "steps=40").finished()
+def test_a_full_disk_costs_the_job_nothing_and_is_a_gap(jobs: Jobs, tmp_path: Path) -> None:
+    code, said = Job(jobs, tmp_path / "job.run", "full", "steps=40").finished()
     assert code == 0, said
 
     with stepscope.read(tmp_path / "job.run") as run:
@@ -145,11 +170,11 @@ def test_a_full_disk_costs_the_job_nothing_and_is_a_gap(tmp_path: Path) -> None:
     assert len(found[0]) < 40
 
 
-def test_a_hanging_job_says_what_it_stands_in(tmp_path: Path) -> None:
-    job = Job(tmp_path / "job.run", "hang", "stall=1.5")
+def test_a_hanging_job_says_what_it_stands_in(jobs: Jobs, tmp_path: Path) -> None:
+    job = Job(jobs, tmp_path / "job.run", "hang", "stall=1.5")
     stalls = tmp_path / "job.run" / "stalls"
     until = time.monotonic() + PATIENCE_S
-    while len(list(stalls.glob("signals-1.rank-*.txt"))) < 2 and time.monotonic() < until and job.process.poll() is None:
+    while len(list(stalls.glob("signals-1.rank-*.txt"))) < 2 and time.monotonic() < until:
         time.sleep(0.1)
     time.sleep(0.5)
     said = job.killed()
@@ -172,13 +197,14 @@ def test_a_hanging_job_says_what_it_stands_in(tmp_path: Path) -> None:
 
 def test_a_script_that_knows_nothing_of_it(tmp_path: Path) -> None:
     out = tmp_path / "job.run"
-    through = (sys.executable, "-m", "stepscope", "record", "-o", str(out), "--")
-    code, said = Job(out, "forks", "record=no", through=through).finished()
-    assert code == 0, said
+    through = [sys.executable, "-m", "stepscope", "record", "-o", str(out), "--"]
+    script = [sys.executable, "-m", "tests.recorder.ranks", str(out), "forks", "record=no"]
+    done = subprocess.run([*through, *script], check=False, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert done.returncode == 0, done.stdout + done.stderr
 
     assert (out / "run.json").exists(), "made into tables at the end"
     assert not (out / "segments").exists()
-    assert "2 of 2 ranks, 6 steps" in said
+    assert "2 of 2 ranks, 6 steps" in done.stderr
     with stepscope.read(out) as run:
         result = stepscope.breakdown(run)
         assert steps_of(run) == {0: set(range(6)), 1: set(range(6))}, "the child of a fork added none"

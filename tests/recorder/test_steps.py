@@ -36,7 +36,9 @@ class Played:
         t = at + late
         for _ in range(batches):
             self.steps.batch_begins(self.ns(t))
-            self.steps.span(INPUT, self.ns(t), self.ns(t + 10), self.journal.name("enumerate(DataLoader)#next"), 0)
+            self.steps.span(
+                INPUT, self.ns(t), self.ns(t + 10), self.journal.name("enumerate(DataLoader)#next"), self.steps.communicated
+            )
             self.steps.model_begins(self.ns(t + 10), "## forward ##")
             self.steps.model_ends(self.ns(t + 28))
             self.steps.backward_begins(self.ns(t + 30))

@@ -11,6 +11,7 @@ import sys
 from collections import deque
 
 from stepscope.model.segment import BACKWARD, CHECKPOINT, COMMUNICATION, FORWARD, INPUT, OPTIMIZER, SPAN, STEP, UNKNOWN
+from stepscope.recorder.device import Device
 from stepscope.recorder.journal import Journal
 
 RECENT = 64
@@ -28,6 +29,7 @@ class Steps:
         self.in_backward = False
         self.fetching = False
         self.tokens = 0
+        self.device: Device | None = None
         self.last = UNKNOWN  # end of the last thing seen
         self.forward_at = UNKNOWN  # a model call that is under way or was the last thing
         self.forward_end = UNKNOWN
@@ -62,6 +64,10 @@ class Steps:
     def model_begins(self, now: int, name: str) -> None:
         """The outermost module is called."""
         self._arrive(now)
+        if self.device is None:
+            self.device = self._device()
+        if self.device is not None:
+            self.device.begins(FORWARD, self.journal.name(name))
         if self.forward_at < 0:
             self.forward_at, self.forward_name, self.forward_before = now, name, self.communicated
         self.forward_end = UNKNOWN
@@ -80,19 +86,37 @@ class Steps:
             self.span(FORWARD, start, now, self.journal.name(name), before)
         self.forward_at = self.forward_end = UNKNOWN
         self.in_backward, self.backward_before = True, self.communicated
+        if self.device is not None:
+            self.device.begins(BACKWARD, self.journal.name("## backward ##"))
 
     def backward_ends(self, start: int, now: int) -> None:
         """The gradients are there."""
         self.in_backward = False
+        if self.device is not None:
+            self.device.ends()
         self.span(BACKWARD, start, now, self.journal.name("## backward ##"), self.backward_before)
 
     def optimizer_ends(self, start: int, now: int, name: str, before: int) -> None:
         """The update is done: what comes next begins a step. A step is safe on disk from here on, whatever happens."""
+        if self.device is not None:
+            self.device.ends()
         self._forward_without_backward()
         self.span(OPTIMIZER, start, now, self.journal.name(name), before)
         self.updated = True
         self._step_row(now)
         self.journal.flush()
+
+    def optimizer_begins(self, name: str) -> None:
+        """The update is issued."""
+        if self.device is not None:
+            self.device.begins(OPTIMIZER, self.journal.name(name))
+
+    def _device(self) -> Device | None:
+        """Where the job has a CUDA device in use; asked anew at every model call until there is one."""
+        cuda = getattr(sys.modules.get("torch"), "cuda", None)
+        if cuda is None or not cuda.is_initialized():
+            return None
+        return Device(cuda, self.journal.name("waiting for a collective"))
 
     def boundary(self, now: int) -> None:
         """A step ends and the next begins."""

@@ -115,6 +115,8 @@ class Watch(threading.Thread):
         if segment.wants:
             segment.prepare()
         self._overdue(now)
+        if self.steps.device is not None:
+            self.journal.rows.extend(self.steps.device.passed())
         self.journal.flush(wait=True)
         hooks = self.journal.cost_ns
         own: list[Signal] = [

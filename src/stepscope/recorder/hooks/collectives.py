@@ -55,8 +55,11 @@ def install(module: ModuleType) -> None:
         if row is None or journal is None:
             return original(self, *args, **kwargs)
         done = self.is_completed()
+        device = LIVE.steps.device if LIVE.steps is not None and threading.get_ident() == LIVE.thread else None
         began = clock()
         try:
+            if device is not None:
+                return device.standing(lambda: original(self, *args, **kwargs))
             return original(self, *args, **kwargs)
         finally:  # until here it is under way, and a stalled rank says so
             if PENDING.get(id(self)) is row:

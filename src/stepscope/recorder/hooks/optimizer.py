@@ -22,6 +22,8 @@ def _begins(optimizer: Any, args: Any, kwargs: Any) -> None:
     steps = LIVE.steps
     if LIVE.seen() is not None and threading.get_ident() == LIVE.thread:
         _began.append((clock(), steps.communicated if steps is not None else 0))
+        if steps is not None:
+            steps.optimizer_begins(f"Optimizer.step#{type(optimizer).__name__}.step")
 
 
 def _ends(optimizer: Any, args: Any, kwargs: Any) -> None:

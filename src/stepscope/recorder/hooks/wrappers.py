@@ -46,6 +46,14 @@ def install_fsdp2(module: ModuleType) -> None:
         return original(self, label)
 
     cls._with_fqn = with_fqn
+    wait = cls.wait_for_unshard
+
+    @functools.wraps(wait)
+    def wait_for_unshard(self: Any) -> Any:
+        device = LIVE.steps.device if LIVE.steps is not None and LIVE.journal is not None else None
+        return wait(self) if device is None else device.standing(lambda: wait(self))
+
+    cls.wait_for_unshard = wait_for_unshard
 
 
 def reducing() -> list[Any]:

@@ -292,6 +292,9 @@ def _gaps(rank: int, own: Sequence[Placed]) -> list[Gap]:
         gaps.append(
             Gap("ends of some collectives", (rank,), "they were done before anybody waited for them: their end is an upper bound")
         )
+    if any(len(p.process.rows[DEVICE]) for p in own):
+        why = "events stand around whole phases and waits: kernels, gaps between them and the transfers are not told apart"
+        gaps.append(Gap("what the device did inside a phase", (rank,), why))
     if any("DistributedDataParallel.forward" in p.process.names.values() for p in own):
         why = "torch issues them itself: of a backward's all-reduces only what the thread stood for is recorded, as one"
         gaps.append(Gap("DDP's buckets", (rank,), why))
