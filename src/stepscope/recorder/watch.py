@@ -215,7 +215,7 @@ class Watch(threading.Thread):
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-            return os.fdopen(os.open(path, flags, 0o600), "wb", buffering=0)
+            return open(path, "wb", buffering=0, opener=lambda name, _: os.open(name, flags, 0o600))
         except OSError:
             return None
 

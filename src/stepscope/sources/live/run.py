@@ -21,6 +21,7 @@ from stepscope.model.spans import Marks, Rules
 from stepscope.model.store import save_info, save_rank
 from stepscope.sources.clock import align
 from stepscope.sources.live.segments import Process, processes
+from stepscope.sources.live.standing import has_stopped, standing
 from stepscope.sources.live.tables import MARKS, Placed, rank_tables
 from stepscope.sources.placement import Placement, settle
 
@@ -81,6 +82,8 @@ def finish(folder: Path, out: Path, *, rules: Rules, marks: Marks = (), hosts: P
         gaps.append(Gap("missing ranks", tuple(info.missing_ranks), why))
     gaps += settle(infos, hosts, world)
     matched = rules.match(pl.concat(collectives), info)
+    if has_stopped(found):
+        gaps = [*standing(matched, info.groups), *gaps]
     info.clock, apart = align(matched, info)
     info.gaps = _merged([*gaps, *apart])
     info.workload = _workload(found)
