@@ -12,7 +12,7 @@ import pytest
 import stepscope
 from stepscope.catalog.cause import causes
 from stepscope.model.errors import OutputRefused
-from stepscope.simulator.emit.all import FOLDERS, emit
+from stepscope.simulator.emit.all import FOLDERS, HOSTS, emit
 from stepscope.simulator.request import Request
 
 SECRET = 918_273_645
@@ -43,9 +43,16 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def test_everything_is_there(files: dict[str, bytes]) -> None:
-    assert {name.split("/")[0] for name in files} == set(FOLDERS)
+    assert {name.split("/")[0] for name in files} == {*FOLDERS, HOSTS}
     assert sum(name.startswith("traces/") for name in files) == 16
     assert {"topology/node1.txt", "metrics/node0.prom", "nccl/rank-15.log", "flight_recorder/dump_rank_0.json"} <= set(files)
+
+
+def test_the_placement_is_one_that_hosts_reads(files: dict[str, bytes]) -> None:
+    lines = files[HOSTS].decode().splitlines()
+    assert len(lines) == 1 + 16
+    assert lines[1] == "0 node0 0 nic0"
+    assert lines[12] == "11 node1 3 nic3"
 
 
 def test_no_file_names_a_cause_a_seed_or_a_fault(files: dict[str, bytes]) -> None:
@@ -121,5 +128,5 @@ def test_a_job_that_stands(tmp_path: Path) -> None:
 def test_amd_gpus_have_no_tools_of_nvidia(tmp_path: Path) -> None:
     files = emitted(tmp_path / "job", request(system="nd-mi300x-v5"))
 
-    assert {name.split("/")[0] for name in files} == {"traces", "flight_recorder", "metrics", "counters", "notes.txt"}
+    assert {name.split("/")[0] for name in files} == {"traces", "flight_recorder", "metrics", "counters", HOSTS, "notes.txt"}
     assert b"DCGM" not in files["metrics/node0.prom"]

@@ -3,6 +3,7 @@
     DIR/traces/rank-3.pt.trace.json.gz   torch's profiler      DIR/metrics/node1.prom        DCGM and node_exporter
     DIR/nccl/rank-3.log                  NCCL_DEBUG=INFO       DIR/counters/before|after/…   sysfs of the NICs
     DIR/flight_recorder/dump_rank_3.json torch's recorder      DIR/topology/node1.txt        nvidia-smi topo -m
+    DIR/hosts.txt                        a rank per line, with its node, GPU and NIC: for `--hosts`
 
 Of a job that stands the profiler wrote the steps that ended. AMD systems have no NCCL logs, no nvidia-smi and no DCGM.
 `DIR.truth.json` says what was simulated.
@@ -26,6 +27,7 @@ from stepscope.simulator.emit.nic_counters import write_counters
 from stepscope.simulator.emit.prometheus import write_metrics
 from stepscope.simulator.emit.topology import nvlink_status, topology
 from stepscope.simulator.faults.hang import Hang
+from stepscope.simulator.job import Job
 from stepscope.simulator.signals import signals_of
 from stepscope.simulator.signals.ports import broken_ports
 from stepscope.simulator.simulation import Step
@@ -39,6 +41,8 @@ Progress = Callable[[int, int], None]
 """Called with the ranks done and the ranks to do."""
 
 FOLDERS: Final = ("traces", "nccl", "flight_recorder", "metrics", "counters", "topology")
+HOSTS: Final = "hosts.txt"
+FILES: Final = (HOSTS, "notes.txt")
 NOTE: Final = "No NCCL logs, no nvidia-smi and no DCGM metrics: this system's GPUs are AMD's.\n"
 MOST_NODES: Final = 128  # of so many the wiring is written: further ones are alike or few look at them
 
@@ -100,7 +104,7 @@ def _may_write(folder: Path, out: Path, force: bool) -> None:
         return
     if not force:
         raise OutputRefused(f"{folder}: exists already; choose another name or say -f to replace it")
-    known = out.is_dir() and not out.is_symlink() and {p.name for p in out.iterdir()} <= {*FOLDERS, "notes.txt"}
+    known = out.is_dir() and not out.is_symlink() and {p.name for p in out.iterdir()} <= {*FOLDERS, *FILES}
     if not known:
         raise OutputRefused(f"{folder}: exists and holds other things; choose another name")
 
@@ -126,7 +130,17 @@ def _write(folder: Path, ran: Ran, ranks: Sequence[int] | None, progress: Progre
             progress(done + 1, len(chosen))
     if not nvidia:
         (folder / "notes.txt").write_text(NOTE, encoding="utf-8")
+    (folder / HOSTS).write_text(_hosts(job), encoding="utf-8")
     _beside(folder, steps, ran.hang)
+
+
+def _hosts(job: Job) -> str:
+    """The placement, a rank per line, as `--hosts` reads it."""
+    lines = ["# rank node gpu nic"]
+    for rank in range(job.ranks):
+        place = job.cluster.place(rank)
+        lines.append(f"{rank} {place.node} {place.gpu} {place.nic or '-'}")
+    return "\n".join(lines) + "\n"
 
 
 def _beside(folder: Path, steps: Sequence[Step], hang: Hang | None) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from stepscope.catalog.telemetry import board_of
 from stepscope.model import words
 from stepscope.model.info import RankInfo
 from stepscope.model.place import Place
@@ -149,7 +150,7 @@ class Tables:
             host=node,
             place=Place(node, gpu, nic),
             device="cuda" if job.gpu.vendor == "nvidia" else "hip",
-            device_name=job.gpu.title,
+            device_name=board_of(job.gpu).product,
             main_thread=MAIN_THREAD,
             windows=[window],
             events=spans.height,
