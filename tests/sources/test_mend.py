@@ -93,7 +93,7 @@ def test_flags_say_which_span_was_touched(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("window_end", [True, False])
 @pytest.mark.parametrize("seconds", [200, 5_000, 80_000])
-def test_a_duration_far_beyond_the_window_is_cut_also_at_the_end_of_a_stream(tmp_path: Path, seconds: int, window_end: bool) -> None:
+def test_a_duration_far_beyond_the_window_is_cut_at_a_stream_end_too(tmp_path: Path, seconds: int, window_end: bool) -> None:
     document = gpu_trace(0, 1, steps=20)
     for event in document["traceEvents"]:
         if event["name"] == "adam_kernel":
