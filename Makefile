@@ -5,13 +5,17 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check clean
+.PHONY: help demo demo-live test check clean
 
 help: ## show this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST)
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST)
 
 demo: $(VENV)/installed ## explain two small recorded runs, one of them with a slow rank
 	@$(BIN)/stepscope demo
+
+demo-live: $(VENV)/installed-record ## real faults in a real job on this machine, in 2 minutes (as root on Linux: on two nodes)
+	@$(BIN)/python examples/two_nodes.py -f -o $(VENV)/demo-live/job.run \
+		--fault slow-wire --fault starved-cpu --fault stop-pulses --fault gc-pause
 
 test: $(VENV)/installed-dev ## run the tests on two processes
 	$(BIN)/python -m pytest -n 2
@@ -36,6 +40,11 @@ $(VENV)/installed: pyproject.toml | $(BIN)/python
 	@echo "installing stepscope into $(VENV) ..." >&2
 	@$(PIP) install -e .
 	@touch $@
+
+$(VENV)/installed-record: pyproject.toml | $(BIN)/python
+	@echo "installing stepscope and torch into $(VENV) ..." >&2
+	@$(PIP) install -e '.[record]'
+	@touch $(VENV)/installed $@
 
 $(VENV)/installed-dev: pyproject.toml | $(BIN)/python
 	@echo "installing stepscope and what its tests need into $(VENV) ..." >&2

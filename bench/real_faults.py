@@ -29,9 +29,10 @@ from numpy.typing import NDArray
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
 
 from nodes.faults import ALL, FAULTS, Fault
-from nodes.live import HEALTHY, Ended, Live, Window, ask_for_an_end, replace_run
+from nodes.live import Ended, Live, ask_for_an_end, replace_run
 from nodes.measured import CPU, Measured
 from nodes.network import missing
+from nodes.window import HEALTHY, Window
 from two_nodes import RING, play
 
 import stepscope
@@ -50,7 +51,7 @@ STATISTICS: Final[dict[str, Statistic]] = {
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """One A B A: ms a step, lateness by rank, `signal` in a second by scope, CPU a step and rank. Pairs: healthy, with the fault."""
+    """One A B A: ms a step, lateness by rank, `signal` in a second by scope, CPU a step and rank; pairs: healthy, faulty."""
 
     step_ms: tuple[list[float], list[float]]  # p10, p50, p90
     growth_ms: dict[str, float]

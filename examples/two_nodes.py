@@ -80,7 +80,7 @@ def play(live: Live, faults: list[Fault], steps: int) -> list[str]:
 
 
 def report(run: Path, measured: Measured) -> None:
-    """What the recording says of each window that was not healthy."""
+    """What the recording says of each window that was not healthy; lateness before it is that of the worse side."""
     from nodes.faults import FAULTS
 
     from stepscope.show.growth import sentence
@@ -119,11 +119,14 @@ def _note(text: str) -> None:
 
 
 def _show(run: Path) -> None:
-    """`stepscope show` on the run of a job that stopped."""
+    """`stepscope show` on the run of a job that stopped, and on the dumps of torch's flight recorder where there are any."""
     from stepscope.cli import main as stepscope
+    from stepscope.sources.flight_recorder import find_dumps
 
-    print(f"\n$ stepscope show {run}", flush=True)
-    stepscope(["show", str(run)])
+    stalls = run / "stalls"
+    for shown in (run, stalls) if stalls.is_dir() and find_dumps([stalls]) else (run,):
+        print(f"\n$ stepscope show {shown}", flush=True)
+        stepscope(["show", str(shown)])
 
 
 def main(words: list[str] | None = None) -> int:

@@ -14,16 +14,16 @@ import socket
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
 from nodes import linux, network
 from nodes.job import RANKS, Job, run
 from nodes.limits import Limits
+from nodes.window import HEALTHY, Window
 from nodes.words import Words
 
-HEALTHY: Final = "healthy"
 POLL_S: Final = 0.02
 SETTLE: Final = 2  # steps after a switch that belong to no window
 START_S: Final = 180.0
@@ -33,19 +33,6 @@ STOP_S: Final = 60.0
 
 class Ended(Exception):
     """A rank is gone that nobody asked to go."""
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """Steps `first` to `last` of all ranks under one condition ("healthy" or a fault's name); ns of the wall clock."""
-
-    name: str
-    first: int
-    last: int
-    began_ns: int
-    ended_ns: int
-    busy_s: float  # CPU time that the whole machine spent meanwhile, on whatever
-    path: str = ""  # another way than the plain wire, of which it has healthy windows of its own
 
 
 class Live:

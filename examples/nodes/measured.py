@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nodes.live import HEALTHY, Window
+from nodes.window import HEALTHY, Window
 from stepscope.analysis.breakdown import breakdown
 from stepscope.analysis.compare import compare_steps
 from stepscope.model.words import PARTS
