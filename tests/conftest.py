@@ -5,9 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+import hypothesis
 import pytest
 
 ROOT: Final = Path(__file__).resolve().parents[1]
+
+hypothesis.settings.register_profile("shared-machines", deadline=None)  # no test measures time: benchmarks do
+hypothesis.settings.load_profile("shared-machines")
 
 
 @pytest.fixture(scope="session")
