@@ -175,3 +175,13 @@ def test_a_job_that_ended_becomes_a_run_in_place(tmp_path: Path) -> None:
     assert {p.stat().st_mode & 0o777 for p in tmp_path.rglob("*") if p.is_file()} == {0o600}
     with stepscope.read(tmp_path) as run:
         assert [s.step for s in run.info.ranks[1].steps] == [0, 1]
+
+
+def test_a_folder_that_cannot_be_made_stops_the_recording_not_the_job(capsys: pytest.CaptureFixture[str]) -> None:
+    from stepscope.recorder.live import Live
+
+    live = Live()
+    live.arm(Settings("/dev/null/job.run"))
+    assert live.seen() is None
+    assert live.seen() is None, "and it is not tried again"
+    assert capsys.readouterr().err == "stepscope: not recording (Not a directory); the job goes on\n"

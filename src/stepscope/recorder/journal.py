@@ -20,6 +20,7 @@ from stepscope.recorder.segment import SegmentWriter
 FLUSH_WAIT_S: Final = 0.002  # longest that a training thread waits for the other flusher, which copies some kB
 MOST_ROWS: Final = 200_000  # noted and not written; beyond it they are counted and dropped
 MOST_NAMES: Final = 20_000  # a job that makes up names without end stops being listened to
+PAUSED: Final = [0, 0]  # ns and number of the pauses of Python's collector so far; one that falls into a hook is not its cost
 SAMPLED: Final = 17  # of so many calls one is timed; issues and waits take turns, so the number is odd
 
 
@@ -64,12 +65,12 @@ class Journal:
         """Rows into the segment; from the training thread without waiting longer than FLUSH_WAIT_S."""
         if not self._lock.acquire(timeout=-1 if wait else FLUSH_WAIT_S):
             return
-        began = thread_time_ns()
+        began, paused = thread_time_ns(), PAUSED[0]
         try:
             rows, self.rows = self.rows, []
             self._append(rows)
         finally:
-            self.flush_ns += thread_time_ns() - began
+            self.flush_ns += max(thread_time_ns() - began - (PAUSED[0] - paused), 0)
             self._lock.release()
 
     def tell(self, *frames: Sample | Stalled | End) -> None:

@@ -8,6 +8,7 @@ this thread standing, too: then faulthandler's own thread, which needs no lock, 
 from __future__ import annotations
 
 import faulthandler
+import json
 import os
 import sys
 import threading
@@ -17,14 +18,15 @@ from time import thread_time_ns
 from typing import IO, Any, Final
 
 from stepscope.model.segment import STALLS, Sample, Stalled
-from stepscope.recorder.hooks import collectives, functional, garbage
-from stepscope.recorder.journal import Journal
+from stepscope.recorder.hooks import collectives, functional
+from stepscope.recorder.journal import PAUSED, Journal
 from stepscope.recorder.live import clock
 from stepscope.recorder.settings import Settings, address_of
 from stepscope.recorder.signals import Signal, Signals
 from stepscope.recorder.steps import Steps
 
 LATE: Final = 4  # times the interval after which this thread was kept from running
+COUNT_EVERY: Final = 10  # samples between two counts of torch's own, which take some 60 µs
 MARGIN_S: Final = 5.0  # by which faulthandler's thread lets this one go first
 REARM_S: Final = 5.0
 OVERDUE_NS: Final = 5_000_000_000  # after which a collective that nobody has waited for is written without an end
@@ -46,6 +48,8 @@ class Watch(threading.Thread):
         self._stacks: IO[bytes] | None = None
         self._others_timer = False
         self._server: Any = None
+        self._issued_before = 0
+        self._samples = 0
 
     def run(self) -> None:
         """Whatever goes wrong here, the job does not notice."""
@@ -75,6 +79,7 @@ class Watch(threading.Thread):
             self._server.close()
 
     def _begin(self) -> None:
+        self._issued_before = _issued() or 0
         if self.journal.who.device == "cuda":
             from stepscope.recorder.nvml import Nvml
 
@@ -108,6 +113,7 @@ class Watch(threading.Thread):
             if not stalled and now - armed >= REARM_S * 1e9:
                 armed = now
                 self._arm(stall + REARM_S + MARGIN_S)
+        self._samples = 0
         self._write(clock())
 
     def _write(self, now: int) -> None:
@@ -120,13 +126,18 @@ class Watch(threading.Thread):
         self.journal.flush(wait=True)
         hooks = self.journal.cost_ns
         own: list[Signal] = [
-            ("rank", "gc_pause", "s", garbage.paused[0] / 1e9),
-            ("rank", "gc_pauses", "count", float(garbage.paused[1])),
+            ("rank", "gc_pause", "s", PAUSED[0] / 1e9),
+            ("rank", "gc_pauses", "count", float(PAUSED[1])),
             ("rank", "process_stopped", "s", self.stopped_s),
             ("rank", "recorder_cpu", "s", (self.cpu_ns + hooks) / 1e9),
             ("rank", "recorder_hooks_cpu", "s", hooks / 1e9),
             ("rank", "recorder_calls", "count", float(self.journal.calls)),
         ]
+        if self._samples % COUNT_EVERY == 0 and (issued := _issued()) is not None:
+            seen = sum(number + 1 for number in list(collectives.SEQUENCE.values()))
+            own.append(("rank", "collectives_issued", "count", float(issued - self._issued_before)))
+            own.append(("rank", "collectives_seen", "count", float(seen)))
+        self._samples += 1
         self.last = [*self.signals.read(), *own]
         name = self.journal.name
         self.journal.tell(
@@ -218,6 +229,16 @@ class Watch(threading.Thread):
             return open(path, "wb", buffering=0, opener=lambda name, _: os.open(name, flags, 0o600))
         except OSError:
             return None
+
+
+def _issued() -> int | None:
+    """How many collectives torch's own flight recorder has counted, over all groups; None where it does not say."""
+    try:
+        c10d = sys.modules["torch"]._C._distributed_c10d
+        status = json.loads(c10d._dump_fr_trace_json(includeCollectives=False, onlyActive=False)).get("pg_status", {})
+        return sum(max(int(group["last_enqueued_collective"]), 0) for group in status.values())
+    except Exception:
+        return None
 
 
 def _flight_recorder() -> bytes:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import functools
 import threading
+import weakref
 from time import thread_time_ns
 from types import ModuleType
 from typing import Any, Final
 
 from stepscope.model.segment import COLLECTIVE, UNKNOWN
-from stepscope.recorder.journal import SAMPLED, Journal
+from stepscope.recorder.journal import PAUSED, SAMPLED, Journal
 from stepscope.recorder.live import LIVE, clock
 
 METHODS: Final = {
@@ -34,6 +35,7 @@ PENDING: Final[dict[int, list[int]]] = {}  # id of the Work -> its row, until it
 ISSUING: Final[dict[str, tuple[Any, int]]] = {}  # calls that have not returned, by operation
 _depth: Final = threading.local()
 _groups: Final[dict[str, int]] = {}
+_known: Final[dict[int, tuple[weakref.ref[Any], int]]] = {}  # groups that live, by identity: their names are slow to ask for
 _dtypes: Final[dict[Any, str]] = {}
 _WORDS: Final = {
     "float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16", "int64": "Long", "int32": "Int",
@@ -54,7 +56,8 @@ def install(module: ModuleType) -> None:
         row, journal = PENDING.get(id(self)), LIVE.journal
         if row is None or journal is None:
             return original(self, *args, **kwargs)
-        done = self.is_completed()
+        # Of a wait that follows at once the end is exact anyway, and asking is a cold call into C++.
+        done = clock() - row[3] >= AT_ONCE_NS and self.is_completed()
         device = LIVE.steps.device if LIVE.steps is not None and threading.get_ident() == LIVE.thread else None
         began = clock()
         try:
@@ -96,7 +99,7 @@ def issued(journal: Journal, group: Any, op: str, args: Any, began: int, now: in
     """Notes a collective that was handed to its backend; without a Work the call itself was all of it."""
     journal.calls += 1
     timing = journal.calls % SAMPLED == 0
-    paid = thread_time_ns() if timing else 0
+    paid, paused = (_now_paid(), PAUSED[0]) if timing else (0, 0)
     number = group_of(journal, group)
     SEQUENCE[number] = sequence = SEQUENCE.get(number, -1) + 1
     size, dtype = _size(args)
@@ -122,7 +125,7 @@ def issued(journal: Journal, group: Any, op: str, args: Any, began: int, now: in
             give_up(journal)
         PENDING[id(work)] = row
     if timing:
-        journal.hook_ns += thread_time_ns() - paid
+        journal.hook_ns += max(thread_time_ns() - paid - (PAUSED[0] - paused), 0)
         journal.timed += 1
 
 
@@ -130,7 +133,7 @@ def waited(journal: Journal, row: list[int], began: int, ended: int, done: bool)
     """Notes that somebody stood for it from `began` to `ended`; `done`: it was over before."""
     journal.calls += 1
     timing = journal.calls % SAMPLED == 0
-    paid = thread_time_ns() if timing else 0
+    paid, paused = (_now_paid(), PAUSED[0]) if timing else (0, 0)
     if began - row[3] < AT_ONCE_NS:
         began = row[2]
     row[4], row[5], row[13] = began, ended, 0 if done and began != row[2] else 1
@@ -138,8 +141,14 @@ def waited(journal: Journal, row: list[int], began: int, ended: int, done: bool)
     if LIVE.steps is not None and threading.get_ident() == LIVE.thread:
         LIVE.steps.stood(began, ended)
     if timing:
-        journal.hook_ns += thread_time_ns() - paid
+        journal.hook_ns += max(thread_time_ns() - paid - (PAUSED[0] - paused), 0)
         journal.timed += 1
+
+
+def _now_paid() -> int:
+    """The thread's CPU time, asked twice: the first call brings the clock's own code into the caches, no cost of a hook."""
+    thread_time_ns()
+    return thread_time_ns()
 
 
 def give_up(journal: Journal) -> None:
@@ -151,16 +160,22 @@ def give_up(journal: Journal) -> None:
 
 def group_of(journal: Journal, group: Any) -> int:
     """The number of a process group, told once with its ranks."""
+    known = _known.get(id(group))
+    if known is not None and known[0]() is group:
+        return known[1]
     name = group if isinstance(group, str) else group.group_name
     number = _groups.get(name)
     if number is None:
         number = _groups[name] = journal.group(name, *_described(group, name))
+    if not isinstance(group, str):
+        _known[id(group)] = (weakref.ref(group), number)
     return number
 
 
 def forget() -> None:
     """Another recording begins: numbers of groups are the journal's."""
     _groups.clear()
+    _known.clear()
     SEQUENCE.clear()
     PENDING.clear()
     UNIT[0] = ""
@@ -195,9 +210,11 @@ def _sum(values: Any) -> tuple[int, Any]:
     """Of tensors, or of lists of them."""
     if values and values[0].__class__ is list:
         values = values[0]
-    if not values or not hasattr(values[0], "nbytes"):
+    if not values:
         return UNKNOWN, None
-    return sum(value.nbytes for value in values), values[0]
+    first = values[0]
+    size = getattr(first, "nbytes", UNKNOWN)
+    return (size if len(values) == 1 or size < 0 else sum(value.nbytes for value in values)), first
 
 
 def dtype_of(tensor: Any) -> str:

@@ -9,10 +9,10 @@ import gc
 import threading
 
 from stepscope.model.segment import GARBAGE, SPAN
+from stepscope.recorder.journal import PAUSED
 from stepscope.recorder.live import LIVE, clock
 
 LONG_NS = 1_000_000  # what a step of some 100 ms would show
-paused = [0, 0]  # ns and number of the pauses so far
 _began = [0]
 
 
@@ -27,8 +27,8 @@ def _note(phase: str, info: dict[str, int]) -> None:
         _began[0] = clock()
         return
     took = clock() - _began[0]
-    paused[0] += took
-    paused[1] += 1
+    PAUSED[0] += took
+    PAUSED[1] += 1
     journal = LIVE.journal
     if took >= LONG_NS and journal is not None:
         name = journal.name(f"gc: generation {info.get('generation', 0)}")

@@ -292,6 +292,8 @@ def _gaps(rank: int, own: Sequence[Placed]) -> list[Gap]:
         gaps.append(
             Gap("ends of some collectives", (rank,), "they were done before anybody waited for them: their end is an upper bound")
         )
+    if (unseen := _unseen(own)) is not None:
+        gaps.append(unseen)
     if any(len(p.process.rows[DEVICE]) for p in own):
         why = "events stand around whole phases and waits: kernels, gaps between them and the transfers are not told apart"
         gaps.append(Gap("what the device did inside a phase", (rank,), why))
@@ -299,3 +301,22 @@ def _gaps(rank: int, own: Sequence[Placed]) -> list[Gap]:
         why = "torch issues them itself: of a backward's all-reduces only what the thread stood for is recorded, as one"
         gaps.append(Gap("DDP's buckets", (rank,), why))
     return gaps
+
+
+def _unseen(own: Sequence[Placed]) -> Gap | None:
+    """Collectives that torch counted and no hook saw: issued by C++, as DDP's buckets and compiled graphs are."""
+    issued = seen = 0
+    for placed in own:
+        name = placed.process.name
+        last: dict[str, float] = {}
+        for sample in placed.process.samples:
+            last.update({name(metric): value for scope, metric, _, value in sample.values if name(scope) == "rank"})
+        if "collectives_issued" in last:
+            issued, seen = issued + round(last["collectives_issued"]), seen + round(last["collectives_seen"])
+    if issued <= seen:
+        return None
+    return Gap(
+        "collectives not seen",
+        (own[0].process.head.rank,),
+        f"{issued - seen} of {issued} were issued by torch itself, where no hook is",
+    )
