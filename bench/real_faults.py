@@ -6,8 +6,9 @@ Needs root, Linux and torch. The job, its two nodes and the faults are those of 
 the fault less the mean of the healthy ones on both sides, in ms a step: of the parts that should grow, on the ranks that should
 (mean over them); mean and p95 over the window's steps. Noise is the largest difference of that same figure between two healthy
 windows that follow each other, in the whole job. A part counts as moved in a repeat where its mean or its p95 grew by more than
-that noise; the rank where its mean or its p95 lateness grew most of all ranks, and by more than any does between healthy windows.
-A fault of no single rank counts where the mean grew by more than the noise on every rank. CPU time is of the ranks' processes.
+that noise; the rank where its mean or its p95 lateness grew most of all ranks, and by more than any does between healthy windows
+(`most late` only asks for the first). A fault of no single rank counts where the mean grew by more than the noise on every rank.
+A counter moved where it grew by more than it does between healthy windows. CPU time is of the ranks' processes.
 """
 
 from __future__ import annotations
@@ -62,6 +63,8 @@ class Repeat:
     signal: tuple[dict[str, float], dict[str, float]] | None
     part_moved: bool
     rank_moved: bool
+    most_late: dict[str, int]
+    signal_moved: bool | None
     says: str
 
 
@@ -87,9 +90,11 @@ def _repeat(measured: Measured, fault: Fault, window: Window, noise: dict[str, f
         rank_moved = least > noise["mean"]
     else:
         rank_moved = any(int(late[n].argmax()) in ranks and late[n].max() > late_noise[n] for n in ("mean", "p95"))
-    signal = None
+    signal, signal_moved = None, None
     if fault.signal:
         signal = (_rates(measured, around, fault.signal), measured.rate(window, fault.signal))
+        scopes = _scopes(fault, signal[0])
+        signal_moved = min(signal[1][s] - signal[0][s] for s in scopes) > _signal_noise(measured, fault.signal, scopes)
     from stepscope.show.growth import sentence
 
     return Repeat(
@@ -102,6 +107,8 @@ def _repeat(measured: Measured, fault: Fault, window: Window, noise: dict[str, f
         signal=signal,
         part_moved=part_moved,
         rank_moved=rank_moved,
+        most_late={name: int(values.argmax()) for name, values in late.items()},
+        signal_moved=signal_moved,
         says=sentence(measured.compare(window)),
     )
 
@@ -121,6 +128,17 @@ def _noise(measured: Measured, how: Statistic, fault: Fault) -> float:
 def _late_noise(measured: Measured, how: Statistic) -> float:
     pairs = measured.healthy_pairs()
     return max((float(abs(how(measured.lateness(a)) - how(measured.lateness(b))).max()) for a, b in pairs), default=float("inf"))
+
+
+def _scopes(fault: Fault, found: dict[str, float]) -> list[str]:
+    """Where its counter should grow: on the rank, if it has one there, else everywhere."""
+    own = [f"rank {rank}" for rank in fault.ranks if f"rank {rank}" in found]
+    return own if own and fault.ranks != ALL else sorted(found)
+
+
+def _signal_noise(measured: Measured, metric: str, scopes: Sequence[str]) -> float:
+    pairs = [[measured.rate(w, metric) for w in pair] for pair in measured.healthy_pairs()]
+    return max((abs(one[s] - two[s]) for one, two in pairs for s in scopes), default=float("inf"))
 
 
 def _most_grown(measured: Measured, window: Window, around: Sequence[Window]) -> str:
@@ -188,6 +206,8 @@ def case(measured: Measured, fault: Fault) -> dict[str, Any]:
         "cpu_ms": [middle([r.cpu_ms[side] for r in found]) for side in range(2)],
         "part_moved": sum(r.part_moved for r in found),
         "rank_moved": sum(r.rank_moved for r in found),
+        "most_late": {n: None if fault.ranks == ALL else sum(r.most_late[n] in fault.ranks for r in found) for n in STATISTICS},
+        "signal_moved": sum(bool(r.signal_moved) for r in found) if fault.signal else None,
         "each": [asdict(r) for r in found],
     }
 
@@ -203,8 +223,9 @@ def table(cases: list[dict[str, Any]], about: dict[str, Any]) -> str:
         f"medians of {about['healthy_windows']} windows {window['least']:.0f} to {window['most']:.0f}.",
         "",
         "| fault | step ms p50 [p10-p90], healthy | with the fault | part that should grow: mean, p95 (noise) "
-        "| lateness grew, mean by rank | p95 by rank | CPU ms a step | counter, a second | part moved | rank moved |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "| lateness grew by rank: mean | p95 | CPU ms a step | counter, a second | part moved | rank moved "
+        "| most late: mean, p50, p95 | counter moved |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for c in cases:
         (low, mid, high), (flow, fmid, fhigh) = c["step_ms"]
@@ -215,9 +236,15 @@ def table(cases: list[dict[str, Any]], about: dict[str, Any]) -> str:
         lines.append(
             f"| {c['name']} | {mid:.0f} [{low:.0f}-{high:.0f}] | {fmid:.0f} [{flow:.0f}-{fhigh:.0f}] | {part}, {who}: {grown} "
             f"| {late[0]} | {late[1]} | {c['cpu_ms'][0]:.0f} -> {c['cpu_ms'][1]:.0f} | {_counter(c)} "
-            f"| {c['part_moved']} of {c['repeats']} | {c['rank_moved']} of {c['repeats']} |"
+            f"| {c['part_moved']} of {c['repeats']} | {c['rank_moved']} of {c['repeats']} | {_most_late(c)} "
+            f"| {'-' if c['signal_moved'] is None else str(c['signal_moved']) + ' of ' + str(c['repeats'])} |"
         )
     return "\n".join(lines)
+
+
+def _most_late(row: dict[str, Any]) -> str:
+    counts = [row["most_late"][name] for name in ("mean", "p50", "p95")]
+    return "-" if counts[0] is None else ", ".join(map(str, counts)) + f" of {row['repeats']}"
 
 
 def _counter(row: dict[str, Any]) -> str:
@@ -225,9 +252,7 @@ def _counter(row: dict[str, Any]) -> str:
     if fault.signal is None:
         return "-"
     sides = [[r["signal"][side] for r in row["each"]] for side in range(2)]
-    scopes = sorted(sides[0][0])
-    if fault.ranks != ALL and f"rank {fault.ranks[0]}" in scopes:
-        scopes = [f"rank {fault.ranks[0]}"]
+    scopes = _scopes(fault, sides[0][0])
     values = [[float(np.median([s[scope] for s in side])) for scope in scopes] for side in sides]
     return f"{fault.signal} {'/'.join(f'{v:.3g}' for v in values[0])} -> {'/'.join(f'{v:.3g}' for v in values[1])}"
 
@@ -238,8 +263,12 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--fault", action="append", choices=[f.name for f in FAULTS.values() if not f.ends])
     parser.add_argument("-o", dest="out", type=Path, help="keep the run (and what the windows are) here")
+    parser.add_argument("--read", type=Path, metavar="RUN", help="no new job: the table of a run that was kept")
     parser.add_argument("--format", choices=("text", "json"), default="text")
     args = parser.parse_args()
+    if args.read:
+        windows = [Window(**w) for w in json.loads(args.read.with_suffix(".windows.json").read_text())["windows"]]
+        return _print(args.read, windows, args.format)
     if why := missing():
         print(f"real_faults: {why}", file=sys.stderr)
         return 1
@@ -256,16 +285,20 @@ def main() -> int:
             with Live(out, on_nodes=True) as live:
                 for number in range(args.repeats):
                     print(f"repeat {number + 1} of {args.repeats}, after {time.monotonic() - began:.0f} s", file=sys.stderr)
-                    played = play(live, faults, args.steps)
+                    play(live, faults, args.steps)
                 live.finish()
         except Ended as ended:
             print(f"real_faults: {ended}", file=sys.stderr)
             return 1
-        with stepscope.read(out) as run:
-            measured = Measured(run, live.windows)
-            cases = [case(measured, FAULTS[name]) for name in played]
-            about = machine(measured)
-    if args.format == "json":
+        return _print(out, live.windows, args.format)
+
+
+def _print(out: Path, windows: Sequence[Window], form: str) -> int:
+    with stepscope.read(out) as run:
+        measured = Measured(run, windows)
+        cases = [case(measured, FAULTS[name]) for name in dict.fromkeys(w.name for w in windows) if name != HEALTHY]
+        about = machine(measured)
+    if form == "json":
         print(json.dumps({"bench": "real_faults", "machine": about, "cases": cases}, indent=1))
     else:
         print(table(cases, about))

@@ -71,6 +71,8 @@ def play(live: Live, faults: list[Fault], steps: int) -> list[str]:
             with fault(live):
                 if fault.ends:
                     live.until_left(WATCHED_S)
+                    said = [f"rank {rank} left with {code}" for rank, code in sorted(live.left.items())]
+                    _note(", ".join(said) or f"all four ranks still stand after {WATCHED_S:.0f} s; they are ended")
                 else:
                     live.window(fault.name, steps, fault.path)
             if not fault.ends:
