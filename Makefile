@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-live test check clean
+.PHONY: help demo demo-live test test-live check clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST)
@@ -13,12 +13,15 @@ help: ## show this list
 demo: $(VENV)/installed ## explain two small recorded runs, one of them with a slow rank
 	@$(BIN)/stepscope demo
 
-demo-live: $(VENV)/installed-record ## real faults in a real job on this machine, in 2 minutes (as root on Linux: on two nodes)
+demo-live: $(VENV)/installed-live ## real faults in a real job on this machine, in 2 minutes (as root on Linux: on two nodes)
 	@$(BIN)/python examples/two_nodes.py -f -o $(VENV)/demo-live/job.run \
 		--fault slow-wire --fault starved-cpu --fault stop-pulses --fault gc-pause
 
 test: $(VENV)/installed-dev ## run the tests on two processes
 	$(BIN)/python -m pytest -n 2
+
+test-live: $(VENV)/installed-dev $(VENV)/installed-live ## the tests that run real jobs with torch, which `make test` skips without it
+	$(BIN)/python -m pytest -n 2 tests/recorder tests/examples tests/planner/test_live.py
 
 check: $(VENV)/installed-dev ## lint, formatting and types
 	$(BIN)/ruff check .
@@ -41,9 +44,9 @@ $(VENV)/installed: pyproject.toml | $(BIN)/python
 	@$(PIP) install -e .
 	@touch $@
 
-$(VENV)/installed-record: pyproject.toml | $(BIN)/python
+$(VENV)/installed-live: pyproject.toml | $(BIN)/python
 	@echo "installing stepscope and torch into $(VENV) ..." >&2
-	@$(PIP) install -e '.[record]'
+	@$(PIP) install -e '.[live]'
 	@touch $(VENV)/installed $@
 
 $(VENV)/installed-dev: pyproject.toml | $(BIN)/python

@@ -7,7 +7,7 @@
 Ranks 0 and 1 live in one network namespace, 2 and 3 in another; a veth pair is the wire. Every rank is recorded, and at the end
 stepscope says what each fault did, against the healthy steps before and after it. Without root the ranks share the machine's
 loopback, and the faults that need no nodes are there all the same. Everything is undone at the end, also after Ctrl-C or a kill.
-Needs torch 2.4 or newer (`pip install 'stepscope[record]'`).
+Needs torch 2.4 or newer (`make demo-live` installs it).
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def main(words: list[str] | None = None) -> int:
         _note(faults if isinstance(faults, str) else "--steps: a window needs two or more")
         return 2
     if find_spec("torch") is None:
-        _note("torch is not installed here; pip install 'stepscope[record]'")
+        _note("torch is not installed here; `make demo-live` installs and runs it, or pip install torch")
         return 1
     os.environ.setdefault("TORCH_FR_BUFFER_SIZE", RING)
     from nodes import live as job

@@ -20,7 +20,7 @@ PROGRAM = Path(__file__).with_name("live_program.py")
 SHAPE = {"layers": 6, "hidden": 1024, "heads": 16, "kv_heads": 4, "ffn": 3584, "vocab": 4096}
 
 
-@pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed: pip install torch==2.13.0")
+@pytest.mark.skipif(find_spec("torch") is None, reason="no torch here: make test-live runs it")
 @pytest.mark.parametrize("seq", [128, 1024])
 def test_sharded_states_are_exact_and_the_peak_is_within_five_percent(seq: int) -> None:
     asked = json.dumps({**SHAPE, "seq": seq, "ranks": 8})

@@ -22,7 +22,7 @@ import stepscope
 from stepscope.model.run import Run
 
 pytestmark = pytest.mark.skipif(
-    find_spec("torch") is None, reason="no torch here: pip install -e '.[record]' to run the live jobs"
+    find_spec("torch") is None, reason="no torch here: make test-live runs the live jobs"
 )
 ROOT: Final = Path(__file__).resolve().parents[2]
 PATIENCE_S: Final = 100.0  # a job takes some seconds; a busy machine may take far longer
