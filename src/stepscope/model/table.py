@@ -13,11 +13,15 @@ Cell = str | int | float | None
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A heading; numbers are set right. What is `spare` is left out first where a screen is too narrow."""
+    """A heading; numbers are set right. What is `spare` is left out first where a screen is too narrow.
+
+    A last column that `wraps` holds sentences: on a narrow screen they go on below, where names give way in their middle.
+    """
 
     name: str
     right: bool = False
     spare: bool = False
+    wraps: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Iterator, Sequence
 
 from stepscope.model.table import Cell, Column, Table
 from stepscope.show import safe, units
@@ -48,7 +49,17 @@ def _fitted(table: Table, kept: Sequence[int], columns: int) -> tuple[str, list[
     if sum(widths) + len(GAP) * (len(widths) - 1) > columns:
         return "", _records(head, rows)
     right = [c.right for c in chosen]
-    return _line(head, widths, right), [_line(row, widths, right) for row in rows]
+    return _line(head, widths, right), [line for row in rows for line in _lines(row, widths, right, chosen[-1].wraps)]
+
+
+def _lines(cells: list[str], widths: list[int], right: list[bool], wraps: bool) -> Iterator[str]:
+    """The line of a row, and those on which its last cell goes on."""
+    if not wraps or safe.width(cells[-1]) <= widths[-1]:
+        yield _line(cells, widths, right)
+        return
+    for i, piece in enumerate(textwrap.wrap(cells[-1], widths[-1])):
+        before = cells[:-1] if i == 0 else [""] * (len(cells) - 1)
+        yield _line([*before, piece], widths, right)
 
 
 def _line(cells: list[str], widths: list[int], right: list[bool]) -> str:

@@ -88,7 +88,7 @@ def _terms(plan: MemoryPlan) -> Table:
         Column("GiB", right=True),
         Column("low", right=True),
         Column("high", right=True),
-        Column("formula"),
+        Column("formula", wraps=True),
     )
     rows = []
     sums = (
@@ -109,7 +109,13 @@ def _moments(plan: MemoryPlan) -> Table:
 
 
 def _advice(advice: Sequence[Advice]) -> Table:
-    columns = (Column("change"), Column("saves GiB", right=True), Column("step ms", right=True), Column("fits"), Column("how"))
+    columns = (
+        Column("change"),
+        Column("saves GiB", right=True),
+        Column("step ms", right=True),
+        Column("fits"),
+        Column("how", wraps=True),
+    )
     rows = tuple((a.change, _gib(a.saves_bytes), _ms(a.step_cost_ns), "yes" if a.fits else "no", a.why) for a in advice)
     return Table(
         "What would help, one change at a time", columns, rows, ("step ms: longer at the same tokens for each GPU, simulated",)
