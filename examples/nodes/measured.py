@@ -68,7 +68,7 @@ class Measured:
         for (scope,), part in rows.partition_by("scope", as_dict=True).items():
             own = part.sort("time_ns")
             low, high = np.interp(edges, own["time_ns"].to_numpy(), own["value"].to_numpy())
-            found[str(scope)] = float(high - low) / ((edges[1] - edges[0]) / 1e9)
+            found[str(scope)] = float((high - low) / (edges[1] - edges[0]) * 1e9)
         return found
 
     def around(self, window: Window) -> list[Window]:
