@@ -285,7 +285,7 @@ def main() -> int:
             with Live(out, on_nodes=True) as live:
                 for number in range(args.repeats):
                     print(f"repeat {number + 1} of {args.repeats}, after {time.monotonic() - began:.0f} s", file=sys.stderr)
-                    play(live, faults, args.steps)
+                    play(live, faults, args.steps, even=True)
                 live.finish()
         except Ended as ended:
             print(f"real_faults: {ended}", file=sys.stderr)

@@ -18,6 +18,7 @@ import sys
 import time
 from importlib.util import find_spec
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def options(words: list[str] | None = None) -> argparse.Namespace:
         description=about[0], epilog=f"Examples:\n{about[1]}\n\n{about[2]}", formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--fault", action="append", metavar="NAME", help=f"may be repeated (default: {' and '.join(DEFAULT)})")
-    parser.add_argument("--steps", type=int, default=8, metavar="N", help="steps of each window, healthy or not (default: 8)")
+    parser.add_argument("--steps", type=int, default=10, metavar="N", help="steps of a window, healthy or not (default: 10)")
     parser.add_argument(
         "-o", type=Path, default=Path("two-nodes.run"), metavar="RUN", dest="out", help="the run to make (two-nodes.run)"
     )
@@ -58,8 +59,11 @@ def chosen(names: list[str]) -> list[Fault] | str:
     return found
 
 
-def play(live: Live, faults: list[Fault], steps: int) -> list[str]:
-    """Healthy steps, a fault, healthy steps and so on; the names of those that this machine could do."""
+def play(live: Live, faults: list[Fault], steps: int, even: bool = False) -> list[str]:
+    """Healthy steps, a fault, healthy steps and so on; the names of those that this machine could do.
+
+    `even`: all windows have `steps` steps, whatever a fault asks for.
+    """
     done = []
     for fault in faults:
         if why := fault.lacking(live):
@@ -74,7 +78,7 @@ def play(live: Live, faults: list[Fault], steps: int) -> list[str]:
                     said = [f"rank {rank} left with {code}" for rank, code in sorted(live.left.items())]
                     _note(", ".join(said) or f"all four ranks still stand after {WATCHED_S:.0f} s; they are ended")
                 else:
-                    live.window(fault.name, steps, fault.path)
+                    live.window(fault.name, steps if even else max(2, round(steps * fault.span)), fault.path)
             if not fault.ends:
                 live.healthy(steps, fault.path)
         done.append(fault.name)
@@ -92,7 +96,7 @@ def report(run: Path, measured: Measured) -> None:
             continue
         fault = FAULTS[window.name]
         print(f"\n{window.name}: {fault.does}")
-        print(f"  stepscope: {sentence(measured.compare(window))}")
+        print(fill(f"stepscope: {sentence(measured.compare(window))}", 100, initial_indent="  ", subsequent_indent="    "))
         healthy = measured.around(window)
         rows = [("late, mean", "mean"), ("late, p95", "p95")]
         for title, how in rows:

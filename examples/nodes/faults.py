@@ -41,6 +41,7 @@ class Fault:
     """`fault(live)` switches it on. `signal` is the counter that decides, `around` what holds for its healthy windows, too,
     which is what `path` names.
 
+    `span` times the usual steps show it: more for what is only in the tail, fewer for what makes each step long.
     `lacking` says why this machine cannot do it, or None. `ends` marks those after which the job does not go on.
     """
 
@@ -54,6 +55,7 @@ class Fault:
     path: str = ""
     around: Switch = lambda live: nullcontext()
     ends: bool = False
+    span: float = 1.0
 
     def __call__(self, live: Live) -> AbstractContextManager[None]:
         """On while the context lasts."""
@@ -203,7 +205,7 @@ FAULTS: Final = {
     fault.name: fault
     for fault in (
         Fault("slow-wire", f"the wire between the nodes carries {RATE} (tc tbf)",
-              _slow_wire, ALL, ("comm_transfer",), lacking=_network),
+              _slow_wire, ALL, ("comm_transfer",), lacking=_network, span=0.5),
         Fault("packet-loss", f"{LOSS / 10:.0f} % of the packets between the nodes are dropped (nftables)",
               _loss, ALL, ("comm_transfer",), "tcp_retransmits", _nft),
         Fault("delay", f"{DELAY_US / 1000:.0f} ms more each way between the nodes (netem, or a relay on TUN devices)",
@@ -211,7 +213,7 @@ FAULTS: Final = {
         Fault("starved-cpu", f"rank 3 gets {SHARE:.0%} of a core (its control group's quota, else stopped in turns)",
               _starved, (3,), OWN, "throttled"),
         Fault("stop-pulses", f"rank 1 is stopped for {STOPPED_S} s of every {STOPPED_S + RUNNING_S:.0f} s (SIGSTOP)",
-              _pulsed, (1,), OWN),
+              _pulsed, (1,), OWN, span=2.5),
         Fault("noisy-neighbours", f"{HOGS} processes of somebody else take all the CPU they get",
               _hogs, ALL, OWN, "run_queue_wait"),
         Fault("slow-storage", f"rank 1 reads at {READ_BYTES_PER_S / 1e6} MB/s (its control group's limit, else a slow reader)",
