@@ -21,9 +21,7 @@ import pytest
 import stepscope
 from stepscope.model.run import Run
 
-pytestmark = pytest.mark.skipif(
-    find_spec("torch") is None, reason="no torch here: make test-live runs the live jobs"
-)
+pytestmark = pytest.mark.skipif(find_spec("torch") is None, reason="no torch here: make test-live runs the live jobs")
 ROOT: Final = Path(__file__).resolve().parents[2]
 PATIENCE_S: Final = 100.0  # a job takes some seconds; a busy machine may take far longer
 

@@ -46,7 +46,7 @@ def test_settings_go_through_the_environment(monkeypatch: pytest.MonkeyPatch) ->
     assert from_environment() == given
     monkeypatch.setenv(words.VARIABLE, "{")
     assert from_environment() is None
-    assert set(json.loads(passed[words.VARIABLE])) == {"out", "keep", "stall", "metrics", "interval"}
+    assert set(json.loads(passed[words.VARIABLE])) == {"out", "keep", "stall", "metrics", "interval", "alone"}
 
 
 def test_a_hook_runs_right_after_its_module(
@@ -129,7 +129,7 @@ def test_metrics_tell_parts_and_lateness(tmp_path: Path) -> None:
         ((), "name the Run folder"),
         (("-o", "x.run"), "no command"),
         (("-o", "x.run", "--keep", "lots", "--", "true"), "is no size"),
-        (("-o", "x.run", "--", "no-such-command-here"), "cannot be started"),
+        (("-o", "x.run", "--", "no-such-command-here"), "no such command"),
     ],
 )
 def test_mistakes_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: tuple[str, ...], said: str) -> None:
@@ -154,7 +154,7 @@ def test_a_run_is_not_overwritten(tmp_path: Path) -> None:
         CliRunner().invoke(command, ["-o", str(tmp_path / "a.run"), "--", "true"], catch_exceptions=False)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").touch()
-    with pytest.raises(StepscopeError, match="is not a run"):
+    with pytest.raises(StepscopeError, match="other things than a run"):
         CliRunner().invoke(command, ["-o", str(tmp_path / "mine"), "-f", "--", "true"], catch_exceptions=False)
     assert (tmp_path / "mine" / "thesis.tex").exists()
 
@@ -185,3 +185,40 @@ def test_a_folder_that_cannot_be_made_stops_the_recording_not_the_job(capsys: py
     assert live.seen() is None
     assert live.seen() is None, "and it is not tried again"
     assert capsys.readouterr().err == "stepscope: not recording (Not a directory); the job goes on\n"
+
+
+def test_a_second_recording_into_a_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from stepscope.recorder.live import Live
+
+    one = Played(tmp_path / "a.run")
+    one.step(0)
+    one.end()
+    live = Live()
+    live.arm(Settings(str(tmp_path / "a.run"), alone=True))
+    assert live.seen() is None
+    said = capsys.readouterr().err
+    assert "a.run: holds a recording of rank 0 already; choose another name); the job goes on" in said
+
+
+def test_a_taken_port_costs_the_metrics_and_nothing_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import socket
+
+    pytest.importorskip("prometheus_client", reason="no prometheus-client here")
+    import stepscope
+    from stepscope.recorder.watch import Watch
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        one = Played(tmp_path / "a.run")
+        watch = Watch(Settings(str(tmp_path / "a.run"), metrics=f":{port}", stall=0, interval=0.05), one.journal, one.steps)
+        watch.start()
+        one.step(0)
+        watch.stop()
+        one.end()
+
+    assert f"--metrics 127.0.0.1:{port}: Address already in use; the recording goes on without" in capsys.readouterr().err
+    with stepscope.read(tmp_path / "a.run") as run:
+        assert {gap.what: gap.ranks for gap in run.info.gaps}["metrics not served"] == (0,)
+        assert run.signals().height > 0, "the thread went on"

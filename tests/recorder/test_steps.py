@@ -172,3 +172,37 @@ def test_a_folder_without_a_whole_segment_is_one_line(tmp_path: Path) -> None:
     (tmp_path / FOLDER / "rank-0.0.1.0001.seg").write_bytes(b"SSLIVE1\n")
     with pytest.raises(BadInput, match="without a readable segment yet"):
         stepscope.read(tmp_path)
+
+
+def test_the_time_between_a_rank_and_its_restart_is_in_no_step(tmp_path: Path) -> None:
+    for attempt in range(2):
+        one = Played(tmp_path, 0, 1, attempt, skew=attempt * 10_000 * MS)
+        one.step(one.step(0))
+        one.end()
+    with stepscope.read(tmp_path) as run:
+        lengths = [(s.step, s.duration_ns // MS) for s in stepscope.breakdown(run).steps]
+    assert lengths == [(0, 80), (1, 80), (2, 80), (3, 80)]
+
+
+@pytest.mark.parametrize("at", [0.3, 0.6])
+def test_a_damaged_segment_is_said_and_its_rank_not_accused(tmp_path: Path, at: float) -> None:
+    for rank in range(2):
+        one = Played(tmp_path, rank, 2)
+        end = 0
+        for _ in range(40):
+            end = one.step(end)
+            one.journal.flush(wait=True)
+        one.end()
+    (path,) = (tmp_path / FOLDER).glob("rank-0.*")
+    data = bytearray(path.read_bytes())
+    data[int(len(data) * at)] ^= 0xFF
+    path.write_bytes(data)
+
+    with stepscope.read(tmp_path) as run:
+        gaps = {gap.what: gap for gap in run.info.gaps}
+        steps = [len(info.steps) for info in run.info.ranks]
+    assert gaps["damaged segment"].ranks == (0,)
+    assert f"{path.name} is damaged from byte" in gaps["damaged segment"].why
+    assert "missing from a collective" not in gaps
+    assert "recording without an end" not in gaps
+    assert 0 < steps[0] < steps[1] == 40

@@ -1,4 +1,4 @@
-"""The steps of one rank, from the profiler's markers. Step k runs to the start of the next; the last to its own end."""
+"""The steps of one rank, from the profiler's markers. Step k runs to the start of the next, a window's last to its own end."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def find_steps(tables: RankTables) -> tuple[list[Step], list[Gap]]:
         end = max((w[1] for w in tables.info.windows), default=0)
         why = "no ProfilerStep markers: the whole window counts as one step (call prof.step() in the loop)"
         return [Step(0, start, end)], [Gap("no step markers", (), why)]
-    bounds = [*(start for _, start, _ in rows[1:]), max(rows[-1][2], rows[-1][1])]
+    bounds = _bounds(rows, tables.info.windows)
     complete = _complete(tables, [r[1] for r in rows], bounds)
     steps = [Step(number, start, end, whole) for (number, start, _), end, whole in zip(rows, bounds, complete, strict=True)]
     cut = [s.step for s in steps if not s.complete]
@@ -40,6 +40,21 @@ def find_steps(tables: RankTables) -> tuple[list[Step], list[Gap]]:
         else []
     )
     return steps, gaps
+
+
+def _bounds(rows: list[tuple[int, int, int]], windows: list[tuple[int, int]]) -> list[int]:
+    """Where each (number, start, own end) ends: at the next, at its own end where nothing was recorded between the two."""
+    apart = sorted(windows)
+    begins = np.array([begin for begin, _ in apart], dtype=np.int64)
+    over = np.maximum.accumulate(np.array([end for _, end in apart], dtype=np.int64))
+    at = np.searchsorted(begins, [start for _, start, _ in rows], side="right") - 1
+    bounds = []
+    for i, (_, start, end) in enumerate(rows):
+        own_end = max(end, start)
+        following = rows[i + 1][1] if i + 1 < len(rows) else own_end
+        unrecorded = i + 1 < len(rows) and 0 <= at[i] < at[i + 1] and over[at[i]] < begins[at[i + 1]]
+        bounds.append(min(own_end, following) if unrecorded else following)
+    return bounds
 
 
 def step_of(times: Codes, steps: list[Step]) -> pl.Series:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +16,8 @@ import click
 from stepscope.cli import options
 from stepscope.cli.output import note
 from stepscope.model.errors import BadInput, OutputRefused, UsageMistake
+
+TABLES = ("run.json", "collectives.parquet", "groups.parquet", "signals.parquet")
 
 
 @click.command(
@@ -46,6 +49,10 @@ def command(words: tuple[str, ...], output: str | None, keep: str, stall: float,
         raise UsageMistake("-o: name the Run folder to make, for example -o fri.run")
     if not words:
         raise UsageMistake("record: no command; write it after --, for example -- torchrun --nproc-per-node 8 train.py")
+    if not stall >= 0:  # nan
+        raise UsageMistake("--stall: give seconds, or 0 for never")
+    if shutil.which(words[0]) is None:  # before an older Run is replaced
+        raise UsageMistake(f"{words[0]}: no such command; check what stands after --")
     if metrics:
         address_of(metrics)
         _needs_prometheus()
@@ -80,13 +87,21 @@ def _make(out: Path, name: str, force: bool) -> None:
 
 
 def _remove(out: Path, name: str) -> None:
-    import shutil
-
-    from stepscope.model.segment import is_live
-
-    if out.is_symlink() or not (is_live(out) or (out / "run.json").exists() or not any(out.iterdir())):
-        raise OutputRefused(f"{name}: exists and is not a run; choose another name")
+    if out.is_symlink() or not out.is_dir() or any(not _ours(path) for path in out.rglob("*")):
+        raise OutputRefused(f"{name}: exists and holds other things than a run; choose another name")
     shutil.rmtree(out)
+
+
+def _ours(path: Path) -> bool:
+    """Is it what a recording or an import leaves in a Run? Folders are: what they hold is asked, too."""
+    if path.is_dir() and not path.is_symlink():
+        return True
+    name = path.name
+    if path.parent.name == "segments":
+        return name.startswith(("rank-", "lately-"))
+    if path.parent.name == "stalls":
+        return name.startswith(("stacks-", "signals-", "fr-", "fr_trace_"))
+    return name in TABLES or (name.startswith("rank-") and path.suffix == ".parquet")
 
 
 def _run(words: Sequence[str], environment: dict[str, str]) -> int:
@@ -99,8 +114,12 @@ def _run(words: Sequence[str], environment: dict[str, str]) -> int:
     def forward(number: int, frame: Any) -> None:
         process.send_signal(number)
 
+    def interrupt(number: int, frame: Any) -> None:
+        if not _in_front():  # else the terminal asks the command, too
+            process.send_signal(number)
+
     before = {number: signal.signal(number, forward) for number in (signal.SIGTERM, signal.SIGHUP)}
-    before[signal.SIGINT] = signal.signal(signal.SIGINT, lambda number, frame: None)  # the terminal asks the command, too
+    before[signal.SIGINT] = signal.signal(signal.SIGINT, interrupt)
     try:
         code = process.wait()
     finally:
@@ -109,11 +128,25 @@ def _run(words: Sequence[str], environment: dict[str, str]) -> int:
     return code if code >= 0 else 128 - code
 
 
+def _in_front() -> bool:
+    """Is this the job of a terminal that its keys reach, and with it the command?"""
+    try:
+        return os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
 def _finish(out: Path, name: str, quiet: bool) -> None:
     """Makes the tables where every rank of the job left its part here; else the folder is read as it is."""
     from stepscope.analysis.attribution import RULES
+    from stepscope.model.segment import FOLDER
     from stepscope.sources.live.run import close_run
 
+    if not any((out / FOLDER).glob("*.seg")):
+        print(
+            f"stepscope: {name}: nothing was recorded: no process of the command trained with torch for a step", file=sys.stderr
+        )
+        return
     try:
         info = close_run(out, RULES)
     except BadInput as error:

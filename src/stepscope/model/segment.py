@@ -23,6 +23,8 @@ STALLS: Final = "stalls"
 MAX_FRAME: Final = 64 << 20  # far above what a recorder appends at once
 MAX_SEGMENT: Final = 4 << 30
 UNKNOWN: Final = -1
+METRICS: Final = "metrics"  # a Lost: Prometheus cannot ask this rank
+DAMAGE: Final = "damage"  # a Lost that a reader makes, where a segment is not as it was written
 
 # First number of a row, and what follows it:
 SPAN: Final = 0  # what, thread, start, end, name
@@ -117,7 +119,10 @@ def framed(frame: Frame) -> bytes:
 
 
 def frames(path: Path) -> Iterator[Frame]:
-    """The frames of one segment up to its end or the first that is not whole; nothing where it is no segment. OSError passes."""
+    """The frames of one segment up to its end; nothing where it is no segment. OSError passes.
+
+    Where a frame is not as it was written (a changed byte, a cut file) the last one is a Lost of DAMAGE.
+    """
     if path.stat().st_size > MAX_SEGMENT:
         return
     data = memoryview(path.read_bytes())
@@ -128,13 +133,23 @@ def frames(path: Path) -> Iterator[Frame]:
         length, checksum = HEADER.unpack_from(data, at)
         at += HEADER.size
         body = data[at : at + length]
-        if not 0 < length <= MAX_FRAME or len(body) < length or zlib.crc32(body) != checksum:
+        if length == 0 and checksum == 0:  # blocks that were not written yet
             return
+        if not 0 < length <= MAX_FRAME or len(body) < length:
+            break
+        if zlib.crc32(body) != checksum:
+            if not bytes(data[at + length :]).strip(b"\0"):  # the last one: its writer was killed over it
+                return
+            break
         try:
             yield _DECODER.decode(body)
         except (msgspec.MsgspecError, ValueError, RecursionError):
-            return
+            break
         at += length
+    else:
+        if not bytes(data[at:]).strip(b"\0"):
+            return
+    yield Lost(DAMAGE, f"{path.name} is damaged from byte {min(at, len(data))} on: what followed is lost", 0)
 
 
 def is_live(folder: Path) -> bool:

@@ -73,7 +73,7 @@ class Journal:
             self.flush_ns += max(thread_time_ns() - began - (PAUSED[0] - paused), 0)
             self._lock.release()
 
-    def tell(self, *frames: Sample | Stalled | End) -> None:
+    def tell(self, *frames: Sample | Stalled | End | Lost) -> None:
         """Frames of the recorder's own thread."""
         with self._lock:
             if not self.segment.append(b"".join([*self._news(), *map(framed, frames)])):

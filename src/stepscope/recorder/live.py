@@ -15,6 +15,7 @@ from pathlib import Path
 from time import monotonic_ns, time_ns
 from typing import TYPE_CHECKING, Any, Final
 
+from stepscope.model.errors import OutputRefused
 from stepscope.model.segment import FOLDER, Head
 from stepscope.recorder.journal import Journal
 from stepscope.recorder.settings import Settings
@@ -49,9 +50,9 @@ class Live:
             self.open(self.settings)
         except Exception as error:  # the job never dies of the recorder
             self.failed = True
-            said = (
-                (getattr(error, "strerror", None) or error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
-            )
+            said: object = f"{type(error).__name__}: {error}"
+            if isinstance(error, (OSError, OutputRefused)):
+                said = getattr(error, "strerror", None) or error
             print(f"stepscope: not recording ({said}); the job goes on", file=sys.stderr)
         return self.journal
 
@@ -63,6 +64,8 @@ class Live:
         folder = Path(settings.out) / FOLDER
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         who = _who()
+        if settings.alone and any(folder.glob(f"rank-{who.rank}.{who.attempt}.*")):
+            raise OutputRefused(f"{settings.out}: holds a recording of rank {who.rank} already; choose another name")
         stem = f"rank-{who.rank}.{who.attempt}.{who.pid}"
         journal = Journal(folder, stem, settings.keep, who)
         journal.segment.prepare()

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 
+from stepscope.model.errors import OutputRefused
 from stepscope.model.segment import INPUT
 from stepscope.recorder.hooks import collectives, functional, install, loader
 from stepscope.recorder.live import LIVE, clock
@@ -21,9 +22,11 @@ class Recording:
     def __init__(self, out: str | Path, *, keep: int = KEEP_BYTES, stall: float = STALL_S, metrics: str = "") -> None:
         if metrics:
             address_of(metrics)
-        self.settings = Settings(str(Path(out).absolute()), keep, stall, metrics)
+        self.settings = Settings(str(Path(out).absolute()), keep, stall, metrics, alone=True)
 
     def __enter__(self) -> Recording:
+        if (Path(self.settings.out) / "run.json").exists():
+            raise OutputRefused(f"{self.settings.out}: exists already; choose another name")
         collectives.forget()
         functional.PENDING.clear()
         LIVE.arm(self.settings)

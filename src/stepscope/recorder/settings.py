@@ -22,13 +22,17 @@ LEAST_KEEP: Final = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`keep` bytes per rank, `stall` and `interval` seconds (a stall of 0: no watchdog), `metrics` an address or empty."""
+    """`keep` bytes per rank, `stall` and `interval` seconds (a stall of 0: no watchdog), `metrics` an address or empty.
+
+    `alone`: nobody made the folder for this job, so what it holds of this rank is another recording.
+    """
 
     out: str
     keep: int = KEEP_BYTES
     stall: float = STALL_S
     metrics: str = ""
     interval: float = 1.0
+    alone: bool = False
 
     def environment(self) -> dict[str, str]:
         """What a child process is given."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from time import thread_time_ns
 from typing import IO, Any, Final
 
-from stepscope.model.segment import STALLS, Sample, Stalled
+from stepscope.model.segment import METRICS, STALLS, Lost, Sample, Stalled
 from stepscope.recorder.hooks import collectives, functional
 from stepscope.recorder.journal import PAUSED, Journal
 from stepscope.recorder.live import clock
@@ -89,7 +89,13 @@ class Watch(threading.Thread):
             from stepscope.recorder.metrics import Server
 
             host, port = address_of(self.settings.metrics)
-            self._server = Server(host, port + self.journal.who.local_rank, self.steps, self.journal, self)
+            port += self.journal.who.local_rank
+            try:
+                self._server = Server(host, port, self.steps, self.journal, self)
+            except (OSError, ImportError) as error:  # the recording goes on without
+                why = f"{host}:{port}: {getattr(error, 'strerror', None) or error}"
+                self.journal.tell(Lost(METRICS, why, 0))
+                print(f"stepscope: --metrics {why}; the recording goes on without", file=sys.stderr)
 
     def _loop(self) -> None:
         interval = self.settings.interval

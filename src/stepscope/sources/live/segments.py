@@ -41,6 +41,11 @@ class Process:
     dropped: int = 0
     first_part: int = 1
 
+    @property
+    def damaged(self) -> bool:
+        """Is a segment of it not as it was written?"""
+        return any(loss.what == segment.DAMAGE for loss in self.lost)
+
     def name(self, number: int) -> str:
         """The word of that number; empty where it was not told."""
         return self.names.get(number, "")

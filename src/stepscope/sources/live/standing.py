@@ -16,7 +16,9 @@ from stepscope.sources.live.segments import Process
 
 
 def has_stopped(found: Sequence[Process]) -> bool:
-    """Did a rank tell of a stall, or end without an end while others came to theirs?"""
+    """Did a rank tell of a stall, or end without an end while others came to theirs? Of a damaged recording nobody can say."""
+    if any(p.damaged for p in found):
+        return False
     return any(p.stalls for p in found) or len({p.ended for p in found}) > 1
 
 

@@ -7,7 +7,7 @@ launch that began them; what the device did inside such a window is not known.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -268,12 +268,10 @@ def _gaps(rank: int, own: Sequence[Placed]) -> list[Gap]:
     gaps = []
     for placed in own:
         process = placed.process
-        lost = sum(loss.rows for loss in process.lost)
-        if lost:
-            gaps.append(Gap("rows not written", (rank,), f"{process.lost[-1].why}; what was noted then is lost"))
+        gaps += [Gap(what, (rank,), why) for what, why in dict.fromkeys(_losses(process))]
         if process.first_part > 1:
             gaps.append(Gap("older steps removed", (rank,), "the rank's segments were larger than --keep: the newest were kept"))
-        if not process.ended:
+        if not process.ended and not process.damaged:
             gaps.append(Gap("recording without an end", (rank,), "the process is still running, or was killed"))
         for stall in process.stalls:
             waited = (stall.time_ns - stall.since_ns) / 1e9
@@ -301,6 +299,18 @@ def _gaps(rank: int, own: Sequence[Placed]) -> list[Gap]:
         why = "torch issues them itself: of a backward's all-reduces only what the thread stood for is recorded, as one"
         gaps.append(Gap("DDP's buckets", (rank,), why))
     return gaps
+
+
+def _losses(process: Process) -> Iterator[tuple[str, str]]:
+    """What could not be kept, each kind as a gap's words."""
+    for loss in process.lost:
+        match loss.what:
+            case segment.DAMAGE:
+                yield "damaged segment", loss.why
+            case segment.METRICS:
+                yield "metrics not served", loss.why
+            case _ if loss.rows > 0:
+                yield "rows not written", f"{loss.why}; what was noted then is lost"
 
 
 def _unseen(own: Sequence[Placed]) -> Gap | None:
