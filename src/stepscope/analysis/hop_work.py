@@ -88,7 +88,7 @@ class Work:
     def save(self) -> Hop:
         """Hop 19."""
         saving = self._phase("checkpoint")
-        seen = self.tables.info.recorded.get("python_stacks", False) or self.tables.info.identified_by == "simulated"
+        seen = self.tables.info.recorded.get("saves", False)
         hop = self._row(19, None, saving, NO_SAVE if seen else NOT_SEEN)
         if hop.known == "unknown":
             return hop
