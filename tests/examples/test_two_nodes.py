@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -12,6 +13,8 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from nodes.measured import Measured
+from nodes.window import Window
 
 import stepscope
 
@@ -71,8 +74,13 @@ def test_a_rank_that_collects_garbage_is_named_and_a_second_job_runs_in_its_plac
         assert run.ranks == [0, 1, 2, 3]
         pauses = run.signals().filter(metric="gc_pause").group_by("scope").max()
         most = pauses.sort("value")["scope"].to_list()[-1]
+        windows = json.loads((tmp_path / "two-nodes.windows.json").read_text())["windows"]
+        measured = Measured(run, [Window(**window) for window in windows])
+        healthy, faulty = (measured.part(w, ("host_bound",)).mean(axis=1) for w in measured.windows[:2])
     assert most == "rank 1"
-    assert "rank 1's own work grew" in " ".join(done.stdout.split()), done.stdout
+    assert [w["name"] for w in windows] == ["healthy", "gc-pause", "healthy"]
+    assert int((faulty - healthy).argmax()) == 1, done.stdout
+    assert "gc-pause: rank 1 collects" in done.stdout
 
 
 @needs_torch
