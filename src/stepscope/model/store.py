@@ -76,11 +76,11 @@ def read_info(folder: Path) -> RunInfo:
     try:
         info = msgspec.json.decode(raw, type=RunInfo)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
-        raise BadInput(f"{folder}: run.json is damaged ({error}); import the traces again") from None
+        raise BadInput(f"{folder}: run.json is damaged ({error}); import or record again") from None
     if info.schema != SCHEMA:
-        raise BadInput(f"{folder}: run of schema {info.schema!r}, this version reads {SCHEMA}; import the traces again")
+        raise BadInput(f"{folder}: run of schema {info.schema!r}, this version reads {SCHEMA}; import or record again")
     if odd := impossible(info):
-        raise BadInput(f"{folder}: run.json says {odd}, which no run can; import the traces again")
+        raise BadInput(f"{folder}: run.json says {odd}, which no run can; import or record again")
     return info
 
 
@@ -130,7 +130,7 @@ def read_table(folder: Path, name: str, schema: Schema, columns: Sequence[str] |
         wanted = [c for c in lazy.collect_schema().names() if c in schema and (columns is None or c in columns)]
         return conform(lazy.select(wanted).collect(), schema)
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise BadInput(f"{path}: not a table of a run ({str(error).splitlines()[0]}); import the traces again") from None
+        raise BadInput(f"{path}: not a table of a run ({str(error).splitlines()[0]}); import or record again") from None
 
 
 class Staging:
@@ -185,7 +185,7 @@ def _own_file(folder: Path, name: str, limit: int | None = None) -> Path:
         if path.is_symlink():
             raise BadInput(f"{path}: is a link; a run holds its own files, copy the target in its place")
     if not path.is_file():
-        raise BadInput(f"{folder}: has no {name}; it is not a run, or the import did not finish: import the traces again")
+        raise BadInput(f"{folder}: has no {name}; it is not a run, or the import did not finish: import or record again")
     if limit is not None and path.stat().st_size > limit:
         raise BadInput(f"{path}: {path.stat().st_size} bytes, more than the {limit} a run may have")
     return path
