@@ -24,7 +24,7 @@ from typing import Any, Final
 sys.path.insert(0, str(Path(__file__).parent))
 
 import memory_rows
-from accuracy import quantile
+from accuracy import WHOLE, quantile
 from training_rows import Setup
 
 from stepscope.catalog.gpu import load_gpu
@@ -37,7 +37,6 @@ from stepscope.planner.setting import Choice
 
 PEER: Final = Path(__file__).with_name("peer_llm_memory.py")
 PEERS: Final = ("llm_analysis", "deepspeed", "megatron")
-WHOLE: Final = 100.0  # error in percent that a row counts with that is not mapped
 
 
 @dataclass(frozen=True, slots=True)

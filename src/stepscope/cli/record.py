@@ -17,8 +17,6 @@ from stepscope.cli import options
 from stepscope.cli.output import note
 from stepscope.model.errors import BadInput, OutputRefused, UsageMistake
 
-TABLES = ("run.json", "collectives.parquet", "groups.parquet", "signals.parquet")
-
 
 @click.command(
     "record", short_help="Run a job with the recorder in every rank.", context_settings={"allow_interspersed_args": False}
@@ -87,21 +85,11 @@ def _make(out: Path, name: str, force: bool) -> None:
 
 
 def _remove(out: Path, name: str) -> None:
-    if out.is_symlink() or not out.is_dir() or any(not _ours(path) for path in out.rglob("*")):
+    from stepscope.model.store import holds_a_run_alone
+
+    if out.is_symlink() or not out.is_dir() or not holds_a_run_alone(out):
         raise OutputRefused(f"{name}: exists and holds other things than a run; choose another name")
     shutil.rmtree(out)
-
-
-def _ours(path: Path) -> bool:
-    """Is it what a recording or an import leaves in a Run? Folders are: what they hold is asked, too."""
-    if path.is_dir() and not path.is_symlink():
-        return True
-    name = path.name
-    if path.parent.name == "segments":
-        return name.startswith(("rank-", "lately-"))
-    if path.parent.name == "stalls":
-        return name.startswith(("stacks-", "signals-", "fr-", "fr_trace_"))
-    return name in TABLES or (name.startswith("rank-") and path.suffix == ".parquet")
 
 
 def _run(words: Sequence[str], environment: dict[str, str]) -> int:

@@ -24,6 +24,7 @@ import polars as pl
 
 from stepscope.model.errors import BadInput, OutputRefused
 from stepscope.model.info import SCHEMA, RunInfo
+from stepscope.model.segment import FOLDER, STALLS
 from stepscope.model.spans import COLLECTIVES, SIGNALS, RankTables, Schema, conform, empty
 
 MAX_WORLD: Final = 1 << 24
@@ -38,6 +39,7 @@ REMOVALS: Final = 40
 REMOVAL_PAUSE_S: Final = 0.05  # two seconds in all: a rank's table takes a fraction of one to write
 COMPRESSION_LEVEL: Final = 1  # zstd; higher levels cost more CPU than the smaller file saves
 
+TABLES: Final = ("run.json", "collectives.parquet", "groups.parquet", "signals.parquet")  # beside those of each rank
 GROUPS: Final[Schema] = {"group": pl.String, "ranks": pl.List(pl.Int64), "axis": pl.String}
 
 
@@ -171,6 +173,19 @@ class Staging:
             if not self.folder.exists():
                 return
             time.sleep(REMOVAL_PAUSE_S)
+
+
+def holds_a_run_alone(folder: Path) -> bool:
+    """Is everything in it what an import or a recording leaves in a run?"""
+    return all((path.is_dir() and not path.is_symlink()) or _is_a_runs(path) for path in folder.rglob("*"))
+
+
+def _is_a_runs(path: Path) -> bool:
+    if path.parent.name == FOLDER:
+        return path.name.startswith(("rank-", "lately-"))
+    if path.parent.name == STALLS:
+        return path.name.startswith(("stacks-", "signals-", "fr-", "fr_trace_"))
+    return path.name in TABLES or (path.name.startswith("rank-") and path.suffix == ".parquet")
 
 
 def _is_empty(path: Path) -> bool:

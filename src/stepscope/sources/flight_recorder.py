@@ -53,12 +53,7 @@ def read_dumps(files: Sequence[Path]) -> Dumps:
 
 def read_dump(path: Path) -> Dump:
     """One dump. Raises BadInput where it is none, damaged, or a pickle that is more than data."""
-    try:
-        if path.stat().st_size > plain_pickle.MAX_BYTES:
-            raise BadInput(f"{path}: {path.stat().st_size >> 20} MB, more than a flight-recorder dump can be")
-        data = path.read_bytes()
-    except OSError as error:
-        raise BadInput(f"{path}: cannot be read ({error.strerror or error})") from None
+    data = plain_pickle.contents(path, "a flight-recorder dump can be")
     rank = _rank(path)
     if not data:
         return Dump(path.name, rank, "empty")

@@ -31,12 +31,7 @@ FRAMES: Final = (
 
 def read_snapshot(path: Path) -> MeasuredMemory:
     """What a snapshot says of its fullest device. Raises BadInput where it is none, damaged, or more than data."""
-    try:
-        if path.stat().st_size > plain_pickle.MAX_BYTES:
-            raise BadInput(f"{path}: {path.stat().st_size >> 20} MB, more than is opened; dump with fewer max_entries")
-        data = path.read_bytes()
-    except OSError as error:
-        raise BadInput(f"{path}: cannot be read ({error.strerror or error}); check the path") from None
+    data = plain_pickle.contents(path, "is opened; dump with fewer max_entries", "; check the path")
     found = plain_pickle.load(data, str(path))
     if not isinstance(found, dict) or not isinstance(found.get("segments"), list):
         raise BadInput(f"{path}: no memory snapshot (it has no segments); dump one with torch.cuda.memory._dump_snapshot")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import pickle  # noqa: TID251 - the one place that may: it reads no pickle whose instructions it has not seen
 import pickletools
+from pathlib import Path
 from typing import Any, Final
 
 from stepscope.model.errors import BadInput
@@ -32,6 +33,16 @@ class _Plain(pickle.Unpickler):
 
     def persistent_load(self, pid: Any) -> Any:
         raise pickle.UnpicklingError("refers outside")
+
+
+def contents(path: Path, beyond: str, mend: str = "") -> bytes:
+    """The bytes of a file that may be a pickle. Raises BadInput: larger than is opened (`beyond`), or unreadable (`mend`)."""
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise BadInput(f"{path}: {path.stat().st_size >> 20} MB, more than {beyond}")
+        return path.read_bytes()
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read ({error.strerror or error}){mend}") from None
 
 
 def load(data: bytes, name: str) -> Any:

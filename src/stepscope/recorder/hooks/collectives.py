@@ -99,7 +99,7 @@ def issued(journal: Journal, group: Any, op: str, args: Any, began: int, now: in
     """Notes a collective that was handed to its backend; without a Work the call itself was all of it."""
     journal.calls += 1
     timing = journal.calls % SAMPLED == 0
-    paid, paused = (_now_paid(), PAUSED[0]) if timing else (0, 0)
+    paid = _now_paid() if timing else 0
     number = group_of(journal, group)
     SEQUENCE[number] = sequence = SEQUENCE.get(number, -1) + 1
     size, dtype = _size(args)
@@ -125,15 +125,14 @@ def issued(journal: Journal, group: Any, op: str, args: Any, began: int, now: in
             give_up(journal)
         PENDING[id(work)] = row
     if timing:
-        journal.hook_ns += max(thread_time_ns() - paid - (PAUSED[0] - paused), 0)
-        journal.timed += 1
+        _charge(journal, paid)
 
 
 def waited(journal: Journal, row: list[int], began: int, ended: int, done: bool) -> None:
     """Notes that somebody stood for it from `began` to `ended`; `done`: it was over before."""
     journal.calls += 1
     timing = journal.calls % SAMPLED == 0
-    paid, paused = (_now_paid(), PAUSED[0]) if timing else (0, 0)
+    paid = _now_paid() if timing else 0
     if began - row[3] < AT_ONCE_NS:
         began = row[2]
     row[4], row[5], row[13] = began, ended, 0 if done and began != row[2] else 1
@@ -141,14 +140,19 @@ def waited(journal: Journal, row: list[int], began: int, ended: int, done: bool)
     if LIVE.steps is not None and threading.get_ident() == LIVE.thread:
         LIVE.steps.stood(began, ended)
     if timing:
-        journal.hook_ns += max(thread_time_ns() - paid - (PAUSED[0] - paused), 0)
-        journal.timed += 1
+        _charge(journal, paid)
 
 
 def _now_paid() -> int:
-    """The thread's CPU time, asked twice: the first call brings the clock's own code into the caches, no cost of a hook."""
+    """The thread's CPU time less the collector's pauses; asked twice: the first brings the clock's code into the caches."""
     thread_time_ns()
-    return thread_time_ns()
+    return thread_time_ns() - PAUSED[0]
+
+
+def _charge(journal: Journal, paid: int) -> None:
+    """What a timed hook took since `paid`."""
+    journal.hook_ns += max(thread_time_ns() - PAUSED[0] - paid, 0)
+    journal.timed += 1
 
 
 def give_up(journal: Journal) -> None:
